@@ -1,0 +1,205 @@
+# selfsample: `make help` tells what can be made.
+#
+# Everything made lands in $(B). The library is core/*.c and preload/*.c; each of tests/unit/test_*.c
+# is a program linked with core alone. Options that change objects (CC, CFLAGS, SAN) rebuild them.
+
+VERSION  := 0.1.0
+B        := build
+PREFIX   := /usr/local
+LIBDIR   := $(PREFIX)/lib
+BINDIR   := $(PREFIX)/bin
+INCDIR   := $(PREFIX)/include
+MANDIR   := $(PREFIX)/share/man
+DESTDIR  :=
+CFLAGS   := -O2 -g
+LDFLAGS  :=
+WERROR   :=
+SAN      :=
+INSTALL  := install
+GPERF    := gperf
+PYTHON   := python3
+Q        := $(if $(V),,@)
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+comma    := ,
+is_clang := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+            $(if $(WERROR),-Werror)
+# Quoted includes only, so that no header of ours can stand before one of the system.
+COMPILE   = $(CC) -std=gnu11 -D_GNU_SOURCE= $(WARNINGS) -iquote . -iquote core -iquote include \
+            -iquote $(B) -MMD -MP $(CFLAGS)
+
+# ---- the library ---------------------------------------------------------------------------------
+# It runs where libc may not be entered: no stack protector, no fortified calls, nothing exported
+# but what the map names. core/mem.c holds the four functions that compilers call by themselves;
+# they must not be compiled into calls of themselves.
+LIB_FLAGS := -fPIC -fvisibility=hidden -fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0
+MEM_FLAGS := -ffreestanding -fno-builtin $(if $(is_clang),,-fno-tree-loop-distribute-patterns)
+LIB_LINK  := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed \
+             -Wl,-soname,libselfsample.so -Wl,--version-script=preload/exports.map
+
+CORE_SOURCES    := $(wildcard core/*.c)
+PRELOAD_SOURCES := $(wildcard preload/*.c)
+CORE_OBJECTS    := $(CORE_SOURCES:%.c=$(B)/lib/%.o) \
+                   $(if $(wildcard core/options.gperf),$(B)/lib/options.o)
+LIB_OBJECTS     := $(CORE_OBJECTS) $(PRELOAD_SOURCES:%.c=$(B)/lib/%.o)
+# Objects from Debian's static archives, renamed and localized by their own recipes.
+FOREIGN_OBJECTS := $(if $(wildcard scripts/demangler.mk),$(B)/demangler.o)
+FOREIGN_LINK    :=
+-include scripts/demangler.mk scripts/lzma.mk
+
+COMMAND_SOURCES := $(wildcard scripts/*.c)
+COMMAND_OBJECTS := $(COMMAND_SOURCES:%.c=$(B)/command/%.o)
+
+.PHONY: all
+all: $(B)/libselfsample.so $(B)/selfsample
+
+$(B)/libselfsample.so: $(LIB_OBJECTS) $(FOREIGN_OBJECTS) preload/exports.map
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIB_LINK) -o $@ $(filter %.o,$^) $(FOREIGN_LINK)
+
+$(B)/selfsample: $(COMMAND_OBJECTS)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+$(B)/options.c: core/options.gperf
+	@mkdir -p $(@D)
+	@echo "  GPERF   $@"
+	$(Q)$(GPERF) --output-file=$@ $<
+
+$(B)/lib/core/mem.o: LIB_FLAGS += $(MEM_FLAGS)
+
+$(B)/lib/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $@"
+	$(Q)$(COMPILE) $(LIB_FLAGS) -c -o $@ $<
+
+$(B)/lib/options.o: $(B)/options.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $@"
+	$(Q)$(COMPILE) $(LIB_FLAGS) -c -o $@ $<
+
+$(B)/command/%.o: %.c $(B)/flags $(B)/libdir
+	@mkdir -p $(@D)
+	@echo "  CC      $@"
+	$(Q)$(COMPILE) -DSELFSAMPLE_VERSION='"$(VERSION)"' -DSELFSAMPLE_LIBDIR='"$(LIBDIR)"' -c -o $@ $<
+
+# A file that changes when its text does: what is made with other options is made again.
+define stamp
+.PHONY: always
+$(B)/$(1): always
+	@mkdir -p $$(@D)
+	@echo '$(2)' | cmp -s - $$@ || echo '$(2)' >$$@
+endef
+$(eval $(call stamp,flags,$(CC) $(CFLAGS) $(WERROR) $(LDFLAGS)))
+$(eval $(call stamp,libdir,$(LIBDIR) $(VERSION)))
+
+# ---- unit tests ----------------------------------------------------------------------------------
+# core once more, as a program of the system would have it: libc's memcpy, sanitizers if SAN says so.
+U          := $(B)/$(if $(SAN),san-$(subst $(comma),-,$(SAN)),unit)
+UNIT_FLAGS := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all)
+UNIT_CORE  := $(patsubst %.c,$(U)/%.o,$(filter-out core/mem.c,$(CORE_SOURCES))) \
+              $(if $(wildcard core/options.gperf),$(U)/options.o)
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(U)/%,$(wildcard tests/unit/test_*.c))
+
+.PHONY: unit
+unit: $(UNIT_TESTS)
+
+$(U)/libcore.a: $(UNIT_CORE)
+	@echo "  AR      $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(U)/options.o: $(B)/options.c $(B)/flags
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) $(UNIT_FLAGS) -c -o $@ $<
+
+$(U)/core/%.o: core/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $@"
+	$(Q)$(COMPILE) $(UNIT_FLAGS) -c -o $@ $<
+
+$(U)/test_%.o: tests/unit/test_%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $@"
+	$(Q)$(COMPILE) -iquote tests/unit $(UNIT_FLAGS) -c -o $@ $<
+
+$(UNIT_TESTS): %: %.o $(U)/libcore.a $(FOREIGN_OBJECTS)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(CFLAGS) $(UNIT_FLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(U)/libcore.a $(FOREIGN_LINK)
+
+# ---- checks --------------------------------------------------------------------------------------
+CHECK_SAN := address,undefined
+RULES     := scripts/check-core-symbols scripts/check-folders scripts/check-glibc
+RUN_TESTS  = B=$(B) CC='$(CC)' $(PYTHON) scripts/run-tests
+
+.PHONY: check check-unit check-e2e check-rules unit-sanitized
+check: all unit unit-sanitized
+	$(Q)$(RUN_TESTS) $(RULES) $(UNIT_TESTS) $(UNIT_TESTS:$(U)/%=$(B)/san-$(subst $(comma),-,$(CHECK_SAN))/%) tests/e2e
+
+check-unit: unit
+	$(Q)$(RUN_TESTS) $(UNIT_TESTS)
+
+check-e2e: all
+	$(Q)$(RUN_TESTS) $(if $(T),$(T),tests/e2e)
+
+check-rules: all
+	$(Q)$(RUN_TESTS) $(RULES)
+
+unit-sanitized:
+	$(Q)$(MAKE) --no-print-directory unit SAN=$(CHECK_SAN)
+
+# ---- the rest ------------------------------------------------------------------------------------
+FORMATTED := $(wildcard core/*.[ch] preload/*.[ch] include/*.h scripts/*.[ch] tests/*/*.[ch] examples/*.c)
+
+.PHONY: deps demo bench format format-check install uninstall clean help
+deps:
+	$(Q)scripts/install-deps
+
+demo: all
+	$(Q)B=$(B) scripts/demo
+
+bench: all
+	$(Q)B=$(B) CC='$(CC)' $(PYTHON) scripts/bench
+
+format:
+	$(Q)clang-format -i $(FORMATTED)
+
+format-check:
+	$(Q)clang-format --dry-run --Werror $(FORMATTED)
+
+install: all
+	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(INCDIR) $(DESTDIR)$(MANDIR)/man1
+	$(Q)$(INSTALL) -m 755 $(B)/libselfsample.so $(DESTDIR)$(LIBDIR)/libselfsample.so
+	$(Q)$(INSTALL) -m 755 $(B)/selfsample $(DESTDIR)$(BINDIR)/selfsample
+	$(Q)$(INSTALL) -m 644 include/selfsample.h $(DESTDIR)$(INCDIR)/selfsample.h
+	$(Q)$(INSTALL) -m 644 scripts/selfsample.1 $(DESTDIR)$(MANDIR)/man1/selfsample.1
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' \
+	    -e 's|@VERSION@|$(VERSION)|' scripts/selfsample.pc.in >$(B)/selfsample.pc
+	$(Q)$(INSTALL) -m 644 $(B)/selfsample.pc $(DESTDIR)$(LIBDIR)/pkgconfig/selfsample.pc
+
+uninstall:
+	$(Q)rm -f $(DESTDIR)$(LIBDIR)/libselfsample.so $(DESTDIR)$(BINDIR)/selfsample \
+	    $(DESTDIR)$(INCDIR)/selfsample.h $(DESTDIR)$(MANDIR)/man1/selfsample.1 \
+	    $(DESTDIR)$(LIBDIR)/pkgconfig/selfsample.pc
+
+clean:
+	$(Q)rm -rf $(B)
+
+help:
+	@echo 'make               the library and the command, in $(B)/'
+	@echo 'make deps          install the Debian packages that building and testing need'
+	@echo 'make demo          profile real programs, leave pictures in $(B)/demo/'
+	@echo 'make check         all tests: rules, unit (plain and sanitized), end to end'
+	@echo 'make check-unit    unit tests alone; also SAN=address,undefined or SAN=thread'
+	@echo 'make check-e2e     end-to-end tests alone; T=tests/e2e/test_x.py: that one'
+	@echo 'make check-rules   what may call, export and include what'
+	@echo 'make bench         measure what profiling costs'
+	@echo 'make format        clang-format; format-check: only tell'
+	@echo 'make install       below PREFIX ($(PREFIX)), with DESTDIR in front; uninstall'
+	@echo 'make clean         remove $(B)/'
+	@echo 'Variables: B=dir CC=clang CFLAGS=.. LDFLAGS=.. WERROR=1 SAN=.. PREFIX=.. DESTDIR=.. V=1'
+
+-include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(COMMAND_OBJECTS) $(UNIT_CORE) $(UNIT_TESTS:%=%.o))
