@@ -1,7 +1,8 @@
-/* x86-64: system call instruction, registers of a sample, layout of the thread block. */
+/* x86-64: system calls, the helper's start, registers of a sample, layout of the thread block. */
 #ifndef SELFSAMPLE_CORE_ARCH_X86_64_H
 #define SELFSAMPLE_CORE_ARCH_X86_64_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 static inline long arch_syscall6(long number, long a, long b, long c, long d, long e, long f)
@@ -15,6 +16,78 @@ static inline long arch_syscall6(long number, long a, long b, long c, long d, lo
                      : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
     return result;
+}
+
+/*
+ * clone(2) with a stack of its own for the child, which calls ENTRY(ARGUMENT) and must not return.
+ * STACK_TOP is aligned to 16. Returns the child's pid, or -errno.
+ */
+static inline long arch_clone(unsigned long flags, void *stack_top, int *parent_tid, int *child_tid,
+                              void *tls, void (*entry)(void *), void *argument)
+{
+    register long r10 __asm__("r10") = (long)child_tid;
+    register long r8 __asm__("r8") = (long)tls;
+    register void *child_entry __asm__("r12") = (void *)entry;
+    register void *child_argument __asm__("r13") = argument;
+    long result;
+    __asm__ volatile("syscall\n\t"
+                     "testq %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xorl %%ebp, %%ebp\n\t"
+                     "movq %%r13, %%rdi\n\t"
+                     "callq *%%r12\n\t"
+                     "ud2\n"
+                     "1:"
+                     : "=a"(result)
+                     : "a"(56L), "D"(flags), "S"(stack_top), "d"(parent_tid), "r"(r10), "r"(r8),
+                       "r"(child_entry), "r"(child_argument)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+/* The return path of a signal handler, for rt_sigaction without libc (SA_RESTORER). */
+__attribute__((naked, unused)) static void arch_signal_return(void)
+{
+    __asm__ volatile("movl $15, %eax\n\tsyscall");
+}
+
+#define ARCH_SA_RESTORER 0x04000000ul
+
+/*
+ * Registers in a sample: all general ones and the instruction pointer, in ascending order of the
+ * kernel's numbers (asm/perf_regs.h: AX BX CX DX SI DI BP SP IP, R8..R15).
+ */
+#define ARCH_PERF_REGISTERS      0xff01ffull
+#define ARCH_PERF_REGISTER_COUNT 17u
+#define ARCH_PERF_INDEX_SP       7u
+#define ARCH_PERF_INDEX_IP       8u
+
+/* Index into a sample's registers of DWARF register 0..16 (x86-64 psABI, figure 3.36). */
+#define ARCH_DWARF_REGISTER_COUNT 17u
+static const uint8_t arch_dwarf_to_perf[ARCH_DWARF_REGISTER_COUNT] = {
+    0, 3, 2, 1, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 8,
+};
+
+/* Room for what libc keeps around the thread pointer: static TLS below, its thread descriptor
+ * above. */
+#define ARCH_TLS_BELOW_BYTES 65536u
+#define ARCH_TLS_ABOVE_BYTES 8192u
+
+/*
+ * Makes a zeroed block fit to be a thread pointer's surroundings: self pointers (glibc's tcbhead_t:
+ * tcb at 0, self at 16) and the two secrets that compiled code reads (stack canary at 0x28, pointer
+ * guard at 0x30), taken from the calling thread.
+ */
+static inline void arch_tls_prepare(void *thread_pointer)
+{
+    uint64_t *block = thread_pointer;
+    uint64_t canary, guard;
+    __asm__("movq %%fs:0x28, %0" : "=r"(canary));
+    __asm__("movq %%fs:0x30, %0" : "=r"(guard));
+    block[0] = (uint64_t)(uintptr_t)thread_pointer;
+    block[2] = (uint64_t)(uintptr_t)thread_pointer;
+    block[5] = canary;
+    block[6] = guard;
 }
 
 #endif

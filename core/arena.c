@@ -14,7 +14,8 @@ struct arena_chunk {
     size_t used; /* this header included */
 };
 
-#define HEADER_BYTES ((sizeof(struct arena_chunk) + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1))
+#define HEADER_BYTES                                                                               \
+    ((sizeof(struct arena_chunk) + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1))
 
 void arena_init(struct arena *arena, size_t limit_bytes)
 {
@@ -48,7 +49,8 @@ void *arena_alloc(struct arena *arena, size_t bytes)
         return NULL;
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    bytes = bytes == 0 ? ALIGNMENT_BYTES : (bytes + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1);
+    bytes = bytes == 0 ? ALIGNMENT_BYTES
+                       : (bytes + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1);
     struct arena_chunk *chunk = arena->newest;
     if (chunk == NULL || chunk->size - chunk->used < bytes)
         chunk = chunk_add(arena, bytes);

@@ -1,10 +1,10 @@
 /*
  * Memory of the helper: a bump allocator over private anonymous mappings.
  *
- * malloc belongs to the app (which may define its own, not thread-safe, or hold its lock), so nothing
- * in core ever calls it. An arena gives memory out and takes it back only as a whole, or back to a
- * mark. Memory is zeroed and aligned to 16 bytes. An arena that reaches its limit, or is refused by
- * the kernel, returns NULL: every caller must be able to go on without.
+ * malloc belongs to the app (which may define its own, not thread-safe, or hold its lock), so
+ * nothing in core ever calls it. An arena gives memory out and takes it back only as a whole, or
+ * back to a mark. Memory is zeroed and aligned to 16 bytes. An arena that reaches its limit, or is
+ * refused by the kernel, returns NULL: every caller must be able to go on without.
  *
  * Thread safety: one task at a time.
  */

@@ -2,8 +2,8 @@
  * Raw system calls, for code that runs in the helper.
  *
  * The helper has no errno of its own that libc would know, and must not enter a libc function that
- * could take a lock or a cancellation point, so it asks the kernel directly. Every call returns what
- * the kernel returned: 0 or a count on success, -errno on failure. None is retried on EINTR.
+ * could take a lock or a cancellation point, so it asks the kernel directly. Every call returns
+ * what the kernel returned: 0 or a count on success, -errno on failure. None is retried on EINTR.
  *
  * Thread safety: all of them keep no state.
  */
@@ -20,10 +20,10 @@
 
 #include "arch.h"
 
-#define sys0(number)                arch_syscall6((number), 0, 0, 0, 0, 0, 0)
-#define sys1(number, a)             arch_syscall6((number), (long)(a), 0, 0, 0, 0, 0)
-#define sys2(number, a, b)          arch_syscall6((number), (long)(a), (long)(b), 0, 0, 0, 0)
-#define sys3(number, a, b, c)       arch_syscall6((number), (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define sys0(number)          arch_syscall6((number), 0, 0, 0, 0, 0, 0)
+#define sys1(number, a)       arch_syscall6((number), (long)(a), 0, 0, 0, 0, 0)
+#define sys2(number, a, b)    arch_syscall6((number), (long)(a), (long)(b), 0, 0, 0, 0)
+#define sys3(number, a, b, c) arch_syscall6((number), (long)(a), (long)(b), (long)(c), 0, 0, 0)
 #define sys4(number, a, b, c, d)                                                                   \
     arch_syscall6((number), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 #define sys5(number, a, b, c, d, e)                                                                \

@@ -1,0 +1,125 @@
+/*
+ * Opens and maps sampling events. Runs in the app's threads at their birth and in the helper; never
+ * allocates, never touches errno.
+ */
+#include "event.h"
+
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+
+#include "record.h"
+#include "sys.h"
+
+#define IOC_PERIOD _IOW('$', 4, uint64_t)
+
+static struct perf_event_attr attributes(const struct event_traits *traits,
+                                         const struct event_shape *shape)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .size = sizeof attr,
+        .config = PERF_COUNT_SW_TASK_CLOCK,
+        .sample_period = shape->period_ns,
+        .sample_type = RECORD_SAMPLE_TYPE | (traits->kernel_frames ? PERF_SAMPLE_CALLCHAIN : 0),
+        .sample_regs_user = RECORD_USER_REGISTERS,
+        .sample_stack_user = shape->stack_bytes,
+        .exclude_kernel = !traits->kernel_frames,
+        .exclude_hv = 1,
+        .exclude_callchain_user = 1,
+        .mmap = 1,
+        .mmap2 = 1,
+        .comm = 1,
+        .comm_exec = 1,
+        .task = 1,
+        .sample_id_all = 1,
+        .use_clockid = 1,
+        .clockid = CLOCK_MONOTONIC,
+    };
+    return attr;
+}
+
+static int open_fd(const struct event_traits *traits, const struct event_shape *shape, pid_t tid)
+{
+    struct perf_event_attr attr = attributes(traits, shape);
+    return (int)sys5(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+int event_probe(struct event_traits *traits, bool want_kernel)
+{
+    /* A period that never ends within the probe. */
+    const struct event_shape shape = {.period_ns = 3600ull * 1000000000u, .stack_bytes = 1024};
+    *traits = (struct event_traits){.kernel_frames = want_kernel};
+    int fd = open_fd(traits, &shape, 0);
+    if (fd < 0 && want_kernel) {
+        *traits = (struct event_traits){.kernel_refusal = -fd};
+        fd = open_fd(traits, &shape, 0);
+    }
+    if (fd < 0)
+        return fd;
+    sys_close(fd);
+    return 0;
+}
+
+int event_open(struct event *event, const struct event_traits *traits,
+               const struct event_shape *shape, pid_t tid)
+{
+    *event = (struct event){.fd = -1};
+    int fd = open_fd(traits, shape, tid);
+    if (fd < 0)
+        return fd;
+    size_t bytes = EVENT_PAGE_BYTES + shape->ring_bytes;
+    void *mapping = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (sys_is_error(mapping)) {
+        sys_close(fd);
+        return (int)(intptr_t)mapping;
+    }
+    *event = (struct event){.fd = fd, .mapping = mapping, .mapping_bytes = bytes};
+    return 0;
+}
+
+void event_forget_fd(struct event *event)
+{
+    if (event->fd >= 0)
+        sys_close(event->fd);
+    event->fd = -1;
+}
+
+void event_close(struct event *event)
+{
+    if (event->mapping != NULL)
+        sys_munmap(event->mapping, event->mapping_bytes);
+    event_forget_fd(event);
+    *event = (struct event){.fd = -1};
+}
+
+int event_set_period(const struct event *event, uint64_t period_ns)
+{
+    return (int)sys3(SYS_ioctl, event->fd, IOC_PERIOD, &period_ns);
+}
+
+int event_read_count(const struct event *event, uint64_t *count_ns)
+{
+    long got = sys_read(event->fd, count_ns, sizeof *count_ns);
+    if (got < 0)
+        return (int)got;
+    return got == (long)sizeof *count_ns ? 0 : -EIO;
+}
+
+size_t event_record_bytes(const struct event_shape *shape)
+{
+    return RECORD_SAMPLE_FIXED_BYTES + shape->stack_bytes;
+}
+
+uint64_t event_rate_limit_hz(void)
+{
+    char digits[24];
+    int fd = sys_open("/proc/sys/kernel/perf_event_max_sample_rate", O_RDONLY, 0);
+    if (fd < 0)
+        return 0;
+    long length = sys_read(fd, digits, sizeof digits);
+    sys_close(fd);
+    uint64_t value = 0;
+    for (long i = 0; i < length && digits[i] >= '0' && digits[i] <= '9'; i++)
+        value = value * 10 + (uint64_t)(digits[i] - '0');
+    return value;
+}

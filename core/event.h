@@ -1,0 +1,81 @@
+/*
+ * The sampling event of one thread: a task clock whose every period the kernel answers with a
+ * record of user registers, a copy of the user stack and, where allowed, the kernel's call chain.
+ *
+ * One event has one ring. The mapping keeps the event alive, so its file descriptor may be closed
+ * at once; ending the mapping ends the event. Sources: perf_event_open(2),
+ * include/uapi/linux/perf_event.h.
+ *
+ * Thread safety: no state but the arguments. May run in an app's thread (no allocation, no libc)
+ * and in the helper.
+ */
+#ifndef SELFSAMPLE_CORE_EVENT_H
+#define SELFSAMPLE_CORE_EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What all events of a process have in common, found out once by event_probe. */
+struct event_traits {
+    bool kernel_frames; /* the kernel's part of the stack is recorded */
+    int kernel_refusal; /* errno of the refusal where it is not, 0 where it was not asked for */
+};
+
+/* What may differ from event to event. */
+struct event_shape {
+    uint64_t period_ns;   /* of the thread's CPU time; the kernel takes no less than 10 us */
+    uint32_t stack_bytes; /* copied per sample; multiple of 8, at most EVENT_STACK_BYTES_MAX */
+    size_t ring_bytes;    /* of samples: a power of two, at least a page */
+};
+
+/* A mapped event. fd is -1 where the owner does not keep it. */
+struct event {
+    int fd;
+    void *mapping;        /* control page, then ring_bytes of records */
+    size_t mapping_bytes; /* of both */
+};
+
+#define EVENT_STACK_BYTES_MAX 65528u /* a record's length has 16 bits in the kernel's stack size   \
+                                      */
+#define EVENT_PERIOD_MIN_NS 10000u   /* the kernel's own floor for clock events */
+#define EVENT_PAGE_BYTES    4096u
+
+/*
+ * Finds out what the kernel grants this process, by opening an event on the calling thread and
+ * closing it again. WANT_KERNEL asks for kernel frames too. Returns 0, or -errno of the last
+ * refusal: no event can be had at all (EACCES, EPERM: not permitted; ENOSYS: no perf events;
+ * EINVAL: an older kernel).
+ */
+int event_probe(struct event_traits *traits, bool want_kernel);
+
+/*
+ * Opens an event on thread TID (0: the calling one), counting from now on, and maps its ring.
+ * Returns 0 or -errno: ESRCH no such thread, EPERM or EACCES not permitted (EPERM also: no more
+ * locked memory), EMFILE no descriptor free.
+ */
+int event_open(struct event *event, const struct event_traits *traits,
+               const struct event_shape *shape, pid_t tid);
+
+/* Closes the descriptor and keeps the event running for as long as its ring is mapped. */
+void event_forget_fd(struct event *event);
+
+/* Ends the event: unmaps its ring and closes the descriptor if it is still open. */
+void event_close(struct event *event);
+
+/* Starts a new period of PERIOD_NS from now on. Needs the descriptor. Returns 0 or -errno. */
+int event_set_period(const struct event *event, uint64_t period_ns);
+
+/* CPU time, ns, that the thread has used since the event was opened; also after the thread's end.
+ * Needs the descriptor. Returns 0 or -errno. */
+int event_read_count(const struct event *event, uint64_t *count_ns);
+
+/* Bytes of the ring that one sample of this shape takes at the most, without kernel frames. */
+size_t event_record_bytes(const struct event_shape *shape);
+
+/* The kernel's limit of samples per second (perf_event_max_sample_rate), or 0 where it can't be
+ * read. */
+uint64_t event_rate_limit_hz(void);
+
+#endif

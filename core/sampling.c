@@ -1,0 +1,70 @@
+/* Random periods and the weights of samples. Pure; runs in the app's threads and in the helper. */
+#include "sampling.h"
+
+#include "event.h"
+
+/* Draws of a birth period are never shorter than this part of the nominal period. */
+#define BIRTH_FRACTION 32u
+
+/* From here on (in nominal periods) the density of points is its limit, ln(P / Q_min), to 2 %. */
+#define FAR_PERIODS 16u
+
+uint64_t sampling_mix(uint64_t seed)
+{
+    seed += 0x9e3779b97f4a7c15u;
+    seed = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9u;
+    seed = (seed ^ (seed >> 27)) * 0x94d049bb133111ebu;
+    return seed ^ (seed >> 31);
+}
+
+static uint64_t birth_floor_ns(uint64_t nominal_ns)
+{
+    uint64_t floor = nominal_ns / BIRTH_FRACTION;
+    return floor < EVENT_PERIOD_MIN_NS ? EVENT_PERIOD_MIN_NS : floor;
+}
+
+/* LOW + a number drawn from [0, SPAN). The high half of the product keeps it even. */
+static uint64_t draw(uint64_t low, uint64_t span, uint64_t random)
+{
+    return low + (uint64_t)(((unsigned __int128)random * span) >> 64);
+}
+
+uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random)
+{
+    uint64_t period = draw(1, nominal_ns, random);
+    uint64_t floor = birth_floor_ns(nominal_ns);
+    return period < floor ? floor : period;
+}
+
+/* The weight at COUNT_NS >= P: P / sum(1/j) over j from ceil(t/P) (at least 2) to floor(t/Q_min).
+ */
+static uint64_t late_weight_ns(uint64_t nominal_ns, uint64_t floor_ns, uint64_t count_ns)
+{
+    if (count_ns > FAR_PERIODS * nominal_ns)
+        count_ns = FAR_PERIODS * nominal_ns;
+    uint64_t first = (count_ns + nominal_ns - 1) / nominal_ns;
+    uint64_t last = count_ns / floor_ns;
+    double density = 0;
+    for (uint64_t j = first < 2 ? 2 : first; j <= last; j++)
+        density += 1.0 / (double)j;
+    return density > 0 ? (uint64_t)((double)nominal_ns / density) : nominal_ns;
+}
+
+uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns)
+{
+    uint64_t floor = birth_floor_ns(nominal_ns);
+    /* The interrupt comes a little after its time, so the number of the point is rounded. */
+    uint64_t point = (count_ns + birth_ns / 2) / birth_ns;
+    if (point <= 1)
+        return nominal_ns;
+    if (count_ns < nominal_ns || birth_ns <= floor)
+        return 0;
+    return late_weight_ns(nominal_ns, floor, count_ns);
+}
+
+uint64_t sampling_settled_period_ns(uint64_t nominal_ns, uint64_t random)
+{
+    uint64_t span = nominal_ns / 5;
+    uint64_t period = draw(nominal_ns - span / 2, span + 1, random);
+    return period < EVENT_PERIOD_MIN_NS ? EVENT_PERIOD_MIN_NS : period;
+}

@@ -1,0 +1,41 @@
+/*
+ * When to sample and what a sample weighs, so that neither a thread's birth nor a rhythm of the
+ * program bends the profile.
+ *
+ * The kernel's clock events fire every period, counted from where the event was opened. Two truths
+ * follow that a plain fixed period gets wrong:
+ *
+ * - A thread that lives less than a period would never be seen, and one that lives for 1.45 periods
+ *   only in the same place. So a thread is *born* with a period Q of its own, drawn uniformly from
+ *   (0, P], and each point t = Q, 2Q, 3Q, ... of its CPU time at which it was sampled weighs the
+ *   inverse of the density of points at t over all draws of Q (a Horvitz-Thompson estimate): the
+ * sum of weights is the CPU time, and every part of a thread's life counts as much as any other,
+ * however short the life is. Below P only the first point counts, and weighs P. Above it the points
+ * with j >= 2 have density sum(1 / jP) over the j with Q = t/j in (Q_min, P]. Q_min bounds the rate
+ * of one thread's birth; draws below it are moved there.
+ * - A thread that lives on is *settled* by the helper after a few ms: its event is replaced by one
+ *   whose period is drawn anew now and then within 10 % of P, which breaks any beat with the
+ * program. There a sample weighs the CPU time that has passed since the sample before it, and what
+ * is left at the end belongs to the last one: the sum is the thread's clock by construction.
+ *
+ * Thread safety: pure functions.
+ */
+#ifndef SELFSAMPLE_CORE_SAMPLING_H
+#define SELFSAMPLE_CORE_SAMPLING_H
+
+#include <stdint.h>
+
+/* A well-mixed 64-bit number from any seed (the finalizer of splitmix64, Steele et al. 2014). */
+uint64_t sampling_mix(uint64_t seed);
+
+/* The period of a thread's birth for the nominal period P: random in [Q_min, P]. */
+uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random);
+
+/* What a sample weighs that the event of period BIRTH_NS took at COUNT_NS of the thread's CPU time.
+ * 0: the sample does not count. */
+uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns);
+
+/* A period within 10 % of P. */
+uint64_t sampling_settled_period_ns(uint64_t nominal_ns, uint64_t random);
+
+#endif

@@ -1,0 +1,94 @@
+/* The weights are right when, over many draws, they sum to the CPU time and favour no part of a
+ * life. */
+#include "check.h"
+
+#include "../../core/sampling.h"
+
+#define NOMINAL 1001001u /* 999 Hz */
+#define DRAWS   400000u
+
+struct life {
+    double total;      /* mean of the weights' sum, in nominal periods */
+    double first_part; /* share of it before SPLIT of the life */
+    double samples;    /* mean number of records, counted or not */
+};
+
+/* Lives of LIFE_NS, split at SPLIT_NS, each sampled as the kernel would: at Q, 2Q, ... */
+static struct life live(uint64_t nominal, uint64_t life_ns, uint64_t split_ns)
+{
+    double total = 0, early = 0, samples = 0;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        uint64_t period = sampling_birth_period_ns(nominal, sampling_mix(i));
+        for (uint64_t t = period; t <= life_ns; t += period) {
+            double weight = (double)sampling_birth_weight_ns(nominal, period, t);
+            total += weight;
+            early += t < split_ns ? weight : 0;
+            samples++;
+        }
+    }
+    return (struct life){total / DRAWS / (double)nominal, early / total, samples / DRAWS};
+}
+
+static bool near(double value, double expected, double tolerance)
+{
+    return value > expected - tolerance && value < expected + tolerance;
+}
+
+TEST(a_tenth_of_a_period_counts_as_a_tenth)
+{
+    struct life life = live(NOMINAL, NOMINAL / 10, NOMINAL / 20);
+    CHECK(near(life.total, 0.1, 0.003));
+}
+
+TEST(one_and_a_half_periods_have_their_sum_and_shares)
+{
+    struct life life = live(NOMINAL, NOMINAL * 145 / 100, NOMINAL * 145 / 100 * 3 / 4);
+    CHECK(near(life.total, 1.45, 0.02));
+    CHECK(near(life.first_part, 0.75, 0.01));
+}
+
+TEST(several_periods_have_their_sum_and_shares)
+{
+    struct life life = live(NOMINAL, NOMINAL * 7, NOMINAL * 7 * 3 / 10);
+    CHECK(near(life.total, 7, 0.14));
+    CHECK(near(life.first_part, 0.3, 0.01));
+}
+
+TEST(long_lives_have_their_sum)
+{
+    struct life life = live(NOMINAL, NOMINAL * 40ull, NOMINAL * 20ull);
+    CHECK(near(life.total, 40, 1));
+    CHECK(near(life.first_part, 0.5, 0.01));
+}
+
+TEST(the_fastest_rate_is_unbiased_too)
+{
+    struct life life = live(100000, 250000, 100000);
+    CHECK(near(life.total, 2.5, 0.05));
+    CHECK(near(life.first_part, 0.4, 0.015));
+}
+
+TEST(births_are_sampled_at_a_bounded_rate)
+{
+    for (uint64_t i = 0; i < 100000; i++) {
+        uint64_t period = sampling_birth_period_ns(NOMINAL, sampling_mix(i));
+        CHECK(period >= NOMINAL / 32 && period <= NOMINAL);
+    }
+    CHECK(live(NOMINAL, NOMINAL, NOMINAL).samples < 6);
+    CHECK(sampling_birth_period_ns(100000, 0) == 10000);
+}
+
+TEST(settled_periods_spread_evenly_around_the_nominal)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    double sum = 0;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        uint64_t period = sampling_settled_period_ns(NOMINAL, sampling_mix(i));
+        low = period < low ? period : low;
+        high = period > high ? period : high;
+        sum += (double)period;
+    }
+    CHECK(near((double)low / NOMINAL, 0.9, 0.001));
+    CHECK(near((double)high / NOMINAL, 1.1, 0.001));
+    CHECK(near(sum / DRAWS / NOMINAL, 1, 0.001));
+}
