@@ -61,9 +61,13 @@ $(B)/libselfsample.so: $(LIB_OBJECTS) $(FOREIGN_OBJECTS) preload/exports.map
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIB_LINK) -o $@ $(filter %.o,$^) $(FOREIGN_LINK)
 
-$(B)/selfsample: $(COMMAND_OBJECTS)
+# The command judges its options by core's own reader; the linker takes what that needs.
+$(B)/selfsample: $(COMMAND_OBJECTS) $(B)/lib/core.a
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+$(B)/lib/core.a: $(filter-out %/mem.o,$(CORE_OBJECTS))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 $(B)/options.c: core/options.gperf
 	@mkdir -p $(@D)

@@ -1,0 +1,112 @@
+/*
+ * The parts of the `selfsample` command, which runs a program under the library and tells what
+ * became of it. An ordinary program: one thread, libc, errno. Nothing here runs in the profiled app
+ * but the few lines between fork and exec in command_program.c.
+ *
+ *     options -> program (fork, exec, signals) + reports (what the helpers say) -> summary ->
+ * status
+ */
+#ifndef SELFSAMPLE_SCRIPTS_COMMAND_H
+#define SELFSAMPLE_SCRIPTS_COMMAND_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Exit statuses of the command's own, as env(1), nice(1) and timeout(1) use them. */
+enum {
+    STATUS_USAGE = 125,
+    STATUS_NOT_EXECUTABLE = 126,
+    STATUS_NOT_FOUND = 127,
+};
+
+/* One line on stderr behind "selfsample: ". */
+void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- command_options.c: the command line ---- */
+
+/*
+ * Turns the options in front of the program's name into SELFSAMPLE_* variables of this process, by
+ * the library's own rules for their values. Returns the index of the program's name in ARGV;
+ * --help,
+ * --version and mistakes end the process.
+ */
+int options_apply(int argc, char **argv);
+
+/* ---- command_library.c: where the library is, and what it cannot be loaded into ---- */
+
+/* Puts the library in front of LD_PRELOAD. On failure tells why and returns -1. */
+int library_preload(void);
+
+/* Why the library said nothing from PROGRAM (looked up in PATH): a clause for the summary. */
+const char *library_absence_reason(const char *program);
+
+/* The file that execvp would run for PROGRAM. False where there is none. */
+bool path_search(const char *program, char *found, size_t size);
+
+/* ---- command_reports.c: what the helpers tell ---- */
+
+/* One start of the library: a process, or one image of it where it calls exec. */
+struct report {
+    pid_t pid;
+    bool ended;
+    char program[64];
+    uint64_t samples, lost, whole, truncated, uncovered;
+    uint64_t cpu_seen_ns, cpu_clock_ns, helper_cpu_ns;
+    char engine[32];
+    char kernel[8];   /* whether there are kernel frames: yes, no */
+    char reason[128]; /* why not */
+    char *error;      /* NULL: none. Both are allocated with the report */
+    char *file;       /* NULL: none written */
+};
+
+struct reports {
+    char directory[PATH_MAX]; /* holds the FIFO alone; removed by reports_close */
+    int read_fd,
+        write_fd; /* the write end is held so that no end of file shows while the program runs */
+    char buffer[8192]; /* a line that has not come whole */
+    size_t buffered;
+    struct report *list;
+    size_t count, room;
+    uint64_t dropped; /* beyond REPORTS_MAX */
+};
+
+enum { REPORTS_MAX = 200000 };
+
+/* Makes the FIFO and names it in the environment. 0, or -1 and a line that tells why. */
+int reports_open(struct reports *reports);
+
+/* Takes in all that has been written so far. Returns false once nobody can write any more. */
+bool reports_drain(struct reports *reports);
+
+/*
+ * After the program's end: waits for the helpers that are still writing, but not for processes that
+ * live on by themselves. At most 10 s.
+ */
+void reports_wait(struct reports *reports);
+
+/* How many have begun, not ended, and still run as processes. */
+size_t reports_running(const struct reports *reports);
+
+void reports_close(struct reports *reports);
+
+/* ---- command_program.c: the program itself ---- */
+
+/*
+ * Runs ARGV (its first word looked up in PATH) to its end, taking in reports meanwhile. Signals
+ * sent to the command are passed on; it stops and goes on with the program. Returns the status as
+ * waitpid gives it, or -1 when the program could not be run (told; *EXIT_STATUS is what to
+ * exit with).
+ */
+int program_run(char **argv, struct reports *reports, int *exit_status);
+
+/* Ends this process as STATUS (of waitpid) says that the program ended: same code or same signal.
+ */
+_Noreturn void program_end_like(int status);
+
+/* ---- command_summary.c: what stands on stderr at the end ---- */
+void summary_tell(const struct reports *reports, const char *program);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * Where libselfsample.so lies (beside the command, in ../lib of it, or where it was installed), and
+ * why a program may not have loaded it.
+ */
+#include "command.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LIBRARY_NAME "libselfsample.so"
+
+/* The directory of this executable, without a slash at its end. */
+static int own_directory(char *path, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", path, size - 1);
+    if (length <= 0)
+        return -1;
+    path[length] = 0;
+    char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return -1;
+    *slash = 0;
+    return 0;
+}
+
+static int library_find(char *path, size_t size)
+{
+    static const char *const beside[] = {"", "/../lib", "/../lib64", "/../lib/selfsample"};
+    char directory[PATH_MAX], candidate[PATH_MAX + 64];
+
+    if (own_directory(directory, sizeof directory) == 0) {
+        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+            snprintf(candidate, sizeof candidate, "%s%s/%s", directory, beside[i], LIBRARY_NAME);
+            if (access(candidate, R_OK) == 0 && realpath(candidate, path) != NULL)
+                return 0;
+        }
+    }
+    snprintf(path, size, "%s/%s", SELFSAMPLE_LIBDIR, LIBRARY_NAME);
+    return access(path, R_OK);
+}
+
+int library_preload(void)
+{
+    char path[PATH_MAX];
+    if (library_find(path, sizeof path) != 0) {
+        tell("%s is neither beside this command nor in ../lib nor in %s", LIBRARY_NAME,
+             SELFSAMPLE_LIBDIR);
+        return -1;
+    }
+    if (strpbrk(path, " :") != NULL) {
+        tell("%s: the loader splits LD_PRELOAD at spaces and colons; move the library", path);
+        return -1;
+    }
+    const char *others = getenv("LD_PRELOAD");
+    char *list = NULL;
+    if (others == NULL || others[0] == 0)
+        others = NULL;
+    if (asprintf(&list, "%s%s%s", path, others ? ":" : "", others ? others : "") < 0)
+        return -1;
+    int result = setenv("LD_PRELOAD", list, 1);
+    free(list);
+    return result;
+}
+
+bool path_search(const char *program, char *found, size_t size)
+{
+    if (strchr(program, '/') != NULL)
+        return (size_t)snprintf(found, size, "%s", program) < size;
+    const char *path = getenv("PATH");
+    while (path != NULL && *path != 0) {
+        int length = (int)strcspn(path, ":");
+        size_t needed = (size_t)snprintf(found, size, "%.*s/%s", length, path, program);
+        if (needed < size && access(found, X_OK) == 0)
+            return true;
+        path += length + (path[length] == ':');
+    }
+    return false;
+}
+
+/* A dynamically linked program names its loader. */
+static bool names_loader(int fd, const Elf64_Ehdr *header)
+{
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        Elf64_Phdr segment;
+        off_t offset = (off_t)(header->e_phoff + i * sizeof segment);
+        if (pread(fd, &segment, sizeof segment, offset) != (ssize_t)sizeof segment)
+            return true;
+        if (segment.p_type == PT_INTERP)
+            return true;
+    }
+    return false;
+}
+
+/* The same for a file that is not setuid. */
+static const char *absence_by_format(int fd)
+{
+    Elf64_Ehdr header;
+    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return "it is a script, whose interpreter may be static or setuid or clean the environment";
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+        return "it is not an x86-64 program, as the library is";
+    if (!names_loader(fd, &header))
+        return "it is linked statically, so that no loader can preload anything";
+    return NULL;
+}
+
+const char *library_absence_reason(const char *program)
+{
+    const char *reason = NULL;
+    char path[PATH_MAX];
+    struct stat status;
+    int fd = path_search(program, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        if (fstat(fd, &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)) != 0)
+            reason = "it is a setuid program, into which the loader preloads nothing";
+        else
+            reason = absence_by_format(fd);
+        close(fd);
+    }
+    return reason ? reason : "SELFSAMPLE_ONLY or SELFSAMPLE_ENABLED may leave it out";
+}

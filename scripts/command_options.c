@@ -1,0 +1,174 @@
+/*
+ * The command line. Each option is one of the library's variables under another name; the library's
+ * own reader judges the values, so that there is one set of rules.
+ */
+#include "command.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+
+static const struct option_row {
+    const char *option;
+    char letter; /* 0: none */
+    const char *variable;
+    const char *value;    /* what an option without an argument stands for; NULL: it takes one */
+    const char *argument; /* for --help */
+    const char *help;
+} rows[] = {
+    {"out", 'o', "SELFSAMPLE_OUT", NULL, "PATTERN",
+     "files to write; %p pid, %e program, %h host, %t time, %n counter\n"
+     "(default selfsample.%e.%p.folded; DIR/ puts them there)"},
+    {"rate", 'r', "SELFSAMPLE_RATE", NULL, "HZ", "samples per second of CPU time (default 999)"},
+    {"stack", 's', "SELFSAMPLE_STACK", NULL, "BYTES",
+     "of stack copied, up to 65528 (default automatic)"},
+    {"kernel", 'k', "SELFSAMPLE_KERNEL", NULL, "WHEN", "kernel frames: auto (default), yes, no"},
+    {"threads", 't', "SELFSAMPLE_THREADS", NULL, "HOW", "first frame: name (default), tid, none"},
+    {"unit", 'u', "SELFSAMPLE_UNIT", NULL, "UNIT", "of the counts: samples (default), us"},
+    {"only", 0, "SELFSAMPLE_ONLY", NULL, "PATTERNS", "programs of the tree to profile: 'cc1*,ld'"},
+    {"children", 0, "SELFSAMPLE_CHILDREN", "yes", NULL, "profile child processes too (default)"},
+    {"no-children", 0, "SELFSAMPLE_CHILDREN", "no", NULL, "only the program itself"},
+    {"checkpoint", 'c', "SELFSAMPLE_CHECKPOINT", NULL, "SECONDS",
+     "write the file again every so often"},
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0], HELP = 1000, VERSION };
+
+static void print_rows(void)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        char left[64];
+        char letter[8] = "    ";
+        if (rows[i].letter)
+            snprintf(letter, sizeof letter, "-%c, ", rows[i].letter);
+        snprintf(left, sizeof left, "  %s--%s%s%s", letter, rows[i].option,
+                 rows[i].argument ? " " : "", rows[i].argument ? rows[i].argument : "");
+        const char *rest = strchr(rows[i].help, '\n');
+        size_t length = rest ? (size_t)(rest - rows[i].help) : strlen(rows[i].help);
+        printf("%-26s %.*s\n", left, (int)length, rows[i].help);
+        if (rest != NULL)
+            printf("%-26s %s\n", "", rest + 1);
+    }
+}
+
+_Noreturn static void print_help(void)
+{
+    printf(
+        "usage: selfsample [options] [--] program [arguments]\n\n"
+        "Profiles the program and its children from inside and leaves folded stacks, ready for a\n"
+        "flame graph. Exit status and signals are the program's own.\n\n");
+    print_rows();
+    printf("  -h, --help\n  -V, --version\n\n"
+           "Each option sets the variable SELFSAMPLE_* of its name; see selfsample(1).\n");
+    exit(fflush(stdout) == 0 ? 0 : STATUS_USAGE);
+}
+
+_Noreturn static void usage(void)
+{
+    fprintf(stderr, "usage: selfsample [options] [--] program [arguments]; --help tells more\n");
+    exit(STATUS_USAGE);
+}
+
+/* getopt's tables out of ours. */
+static void rows_to_getopt(struct option *options, char *letters)
+{
+    *letters++ = '+'; /* the first word that is no option is the program */
+    for (size_t i = 0; i < ROWS; i++) {
+        options[i] = (struct option){.name = rows[i].option,
+                                     .has_arg = rows[i].value ? no_argument : required_argument,
+                                     .val = (int)i + 1 + VERSION};
+        if (rows[i].letter) {
+            *letters++ = rows[i].letter;
+            if (rows[i].value == NULL)
+                *letters++ = ':';
+        }
+    }
+    options[ROWS] = (struct option){.name = "help", .val = HELP};
+    options[ROWS + 1] = (struct option){.name = "version", .val = VERSION};
+    options[ROWS + 2] = (struct option){0};
+    strcpy(letters, "hV");
+}
+
+static const struct option_row *row_of(int found)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (found == (int)i + 1 + VERSION || (found == rows[i].letter && found != 0))
+            return &rows[i];
+    return NULL;
+}
+
+static void tell_value(void *context, const char *line)
+{
+    *(bool *)context = true;
+    fprintf(stderr, "%s\n", line);
+}
+
+/* Asks the library's reader what it would make of the variable. */
+static void variable_set(const char *variable, const char *value)
+{
+    char *assignment;
+    bool wrong = false;
+    static struct config config;
+    if (setenv(variable, value, 1) != 0 || asprintf(&assignment, "%s=%s", variable, value) < 0) {
+        tell("%s: %s", variable, strerror(errno));
+        exit(STATUS_USAGE);
+    }
+    config_read(&config, (char *const[]){assignment, NULL}, tell_value, &wrong);
+    free(assignment);
+    if (wrong)
+        exit(STATUS_USAGE);
+}
+
+/*
+ * Processes of the tree may work in other directories. The command's user means the directory where
+ * the command was started, so a relative pattern gets it in front.
+ */
+static void out_anchor(void)
+{
+    char here[PATH_MAX / 2], pattern[PATH_MAX];
+    const char *out = getenv("SELFSAMPLE_OUT");
+    if (out == NULL)
+        out = "selfsample.%e.%p.folded";
+    if (out[0] == '/' || strncmp(out, "%{", 2) == 0 || getcwd(here, sizeof here) == NULL)
+        return;
+    size_t used = 0;
+    for (const char *c = here; *c != 0 && used + 3 < sizeof pattern; c++) {
+        pattern[used++] = *c;
+        if (*c == '%')
+            pattern[used++] = '%';
+    }
+    int rest = snprintf(pattern + used, sizeof pattern - used, "%s%s", used == 1 ? "" : "/", out);
+    if (used + (size_t)rest < sizeof((struct config *)NULL)->out_pattern)
+        setenv("SELFSAMPLE_OUT", pattern, 1);
+}
+
+int options_apply(int argc, char **argv)
+{
+    struct option options[ROWS + 3];
+    char letters[2 * ROWS + 4];
+    int found;
+
+    rows_to_getopt(options, letters);
+    while ((found = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+        const struct option_row *row = row_of(found);
+        if (row != NULL) {
+            variable_set(row->variable, row->value ? row->value : optarg);
+        } else if (found == 'h' || found == HELP) {
+            print_help();
+        } else if (found == 'V' || found == VERSION) {
+            printf("selfsample %s\n", SELFSAMPLE_VERSION);
+            exit(fflush(stdout) == 0 ? 0 : STATUS_USAGE);
+        } else {
+            usage();
+        }
+    }
+    if (optind == argc)
+        usage();
+    out_anchor();
+    return optind;
+}

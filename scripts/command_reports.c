@@ -1,0 +1,287 @@
+/*
+ * The reports of the helpers: core/summary.h has the format of the lines. Each helper writes one to
+ * the FIFO that SELFSAMPLE_REPORT names at its start and one at its end, and holds the FIFO open in
+ * between. Lines are no longer than PIPE_BUF, so they come whole. Anyone who finds the directory
+ * may write there: nothing read here is trusted.
+ */
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    WAIT_ALL_MS = 10000,  /* for helpers that are still writing */
+    WAIT_LIVING_MS = 200, /* for processes that live on: they may be about to end */
+    WAIT_STEP_MS = 10,
+};
+
+static void fifo_path(const struct reports *reports, char *path, size_t size)
+{
+    snprintf(path, size, "%s/report", reports->directory);
+}
+
+/* Processes of other users, and those that give up their rights, must be able to write to the FIFO.
+ */
+static int fifo_make(struct reports *reports)
+{
+    const char *parent = getenv("TMPDIR");
+    if (parent == NULL || parent[0] != '/' || strlen(parent) > PATH_MAX - 64)
+        parent = "/tmp";
+    snprintf(reports->directory, sizeof reports->directory, "%s/selfsample.XXXXXX", parent);
+    if (mkdtemp(reports->directory) == NULL)
+        return -1;
+    char path[PATH_MAX + 16];
+    fifo_path(reports, path, sizeof path);
+    if (mkfifo(path, 0622) != 0 || chmod(path, 0622) != 0 || chmod(reports->directory, 0711) != 0)
+        return -1;
+    reports->read_fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    reports->write_fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (reports->read_fd < 0 || reports->write_fd < 0)
+        return -1;
+    return setenv("SELFSAMPLE_REPORT", path, 1);
+}
+
+int reports_open(struct reports *reports)
+{
+    reports->read_fd = reports->write_fd = -1;
+    if (fifo_make(reports) == 0)
+        return 0;
+    tell("%s: %s", reports->directory, strerror(errno));
+    reports_close(reports);
+    return -1;
+}
+
+/* Undoes %XX in place. */
+static void value_decode(char *value)
+{
+    char *to = value;
+    for (const char *from = value; *from != 0; from++) {
+        if (*from == '%' && strspn(from + 1, "0123456789abcdef") >= 2) {
+            char digits[] = {from[1], from[2], 0};
+            *to++ = (char)strtoul(digits, NULL, 16);
+            from += 2;
+        } else {
+            *to++ = *from;
+        }
+    }
+    *to = 0;
+}
+
+/* Values end up on a terminal. */
+static void value_clean(char *value)
+{
+    for (unsigned char *c = (unsigned char *)value; *c != 0; c++)
+        if (*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+/* The value of KEY= in LINE. The last key of a line has the rest of it, undecoded. */
+static bool value_find(const char *line, const char *key, bool last, char *value, size_t size)
+{
+    size_t length = strlen(key);
+    value[0] = 0;
+    for (const char *at = strchr(line, ' '); at != NULL; at = strchr(at, ' ')) {
+        at++;
+        if (strncmp(at, key, length) != 0 || at[length] != '=')
+            continue;
+        at += length + 1;
+        int bytes = (int)(last ? strlen(at) : strcspn(at, " "));
+        snprintf(value, size, "%.*s", bytes, at);
+        if (!last)
+            value_decode(value);
+        value_clean(value);
+        return true;
+    }
+    return false;
+}
+
+static uint64_t number_find(const char *line, const char *key)
+{
+    char value[32];
+    return value_find(line, key, false, value, sizeof value) ? strtoull(value, NULL, 10) : 0;
+}
+
+/* Allocated; NULL where the value is empty or missing. */
+static char *text_find(const char *line, const char *key, bool last)
+{
+    char value[PATH_MAX];
+    return value_find(line, key, last, value, sizeof value) && value[0] ? strdup(value) : NULL;
+}
+
+static struct report *report_add(struct reports *reports, pid_t pid)
+{
+    if (reports->count == REPORTS_MAX) {
+        reports->dropped++;
+        return NULL;
+    }
+    if (reports->count == reports->room) {
+        size_t room = reports->room ? 2 * reports->room : 64;
+        struct report *list = realloc(reports->list, room * sizeof *list);
+        if (list == NULL)
+            return NULL;
+        reports->list = list;
+        reports->room = room;
+    }
+    struct report *report = &reports->list[reports->count++];
+    *report = (struct report){.pid = pid};
+    return report;
+}
+
+/* The oldest open report of a pid: an image that was left by exec ends after its successor has
+ * begun. */
+static struct report *report_open(struct reports *reports, pid_t pid)
+{
+    for (size_t i = 0; i < reports->count; i++)
+        if (reports->list[i].pid == pid && !reports->list[i].ended)
+            return &reports->list[i];
+    return NULL;
+}
+
+static void report_fill(struct report *report, const char *line)
+{
+    value_find(line, "program", false, report->program, sizeof report->program);
+    value_find(line, "engine", false, report->engine, sizeof report->engine);
+    value_find(line, "kernel", false, report->kernel, sizeof report->kernel);
+    value_find(line, "reason", false, report->reason, sizeof report->reason);
+    report->samples = number_find(line, "samples");
+    report->lost = number_find(line, "lost");
+    report->whole = number_find(line, "whole");
+    report->truncated = number_find(line, "truncated");
+    report->uncovered = number_find(line, "uncovered");
+    report->cpu_seen_ns = number_find(line, "cpu_seen_ns");
+    report->cpu_clock_ns = number_find(line, "cpu_clock_ns");
+    report->helper_cpu_ns = number_find(line, "helper_cpu_ns");
+    report->error = text_find(line, "error", false);
+    report->file = text_find(line, "file", true);
+}
+
+static void line_take(struct reports *reports, char *line)
+{
+    pid_t pid = (pid_t)number_find(line, "pid");
+    if (strncmp(line, "start ", 6) == 0) {
+        struct report *report = report_add(reports, pid);
+        if (report != NULL)
+            value_find(line, "program", true, report->program, sizeof report->program);
+    } else if (strncmp(line, "end ", 4) == 0) {
+        struct report *report = report_open(reports, pid);
+        if (report == NULL)
+            report = report_add(reports, pid);
+        if (report == NULL)
+            return;
+        report->ended = true;
+        report_fill(report, line);
+    }
+}
+
+/* Takes the whole lines out of the buffer. A line that fills it without an end is nobody's report.
+ */
+static void lines_take(struct reports *reports)
+{
+    char *at = reports->buffer;
+    char *end = reports->buffer + reports->buffered;
+    for (char *newline; (newline = memchr(at, '\n', (size_t)(end - at))) != NULL;
+         at = newline + 1) {
+        *newline = 0;
+        line_take(reports, at);
+    }
+    reports->buffered = (size_t)(end - at);
+    if (reports->buffered == sizeof reports->buffer)
+        reports->buffered = 0;
+    memmove(reports->buffer, at, reports->buffered);
+}
+
+bool reports_drain(struct reports *reports)
+{
+    for (;;) {
+        ssize_t bytes = read(reports->read_fd, reports->buffer + reports->buffered,
+                             sizeof reports->buffer - reports->buffered);
+        if (bytes == 0)
+            return false;
+        if (bytes < 0)
+            return errno == EAGAIN || errno == EINTR;
+        reports->buffered += (size_t)bytes;
+        lines_take(reports);
+    }
+}
+
+/* A zombie is dead: its helper is the one who is still at work. */
+static bool process_lives(pid_t pid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (bytes <= 0)
+        return false;
+    text[bytes] = 0;
+    const char *state = strrchr(text, ')');
+    return state != NULL && state[1] != 0 && strchr("ZX", state[2]) == NULL;
+}
+
+static size_t count_open(const struct reports *reports, bool living)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < reports->count; i++)
+        if (!reports->list[i].ended && process_lives(reports->list[i].pid) == living)
+            count++;
+    return count;
+}
+
+size_t reports_running(const struct reports *reports)
+{
+    return count_open(reports, true);
+}
+
+static long monotonic_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void reports_wait(struct reports *reports)
+{
+    long start_ms = monotonic_ms();
+    close(reports->write_fd);
+    reports->write_fd = -1;
+    while (reports_drain(reports)) {
+        long waited_ms = monotonic_ms() - start_ms;
+        size_t writing = count_open(reports, false);
+        size_t living = count_open(reports, true);
+        if (waited_ms > WAIT_ALL_MS || (writing == 0 && living == 0) ||
+            (writing == 0 && waited_ms > WAIT_LIVING_MS))
+            return;
+        struct pollfd source = {.fd = reports->read_fd, .events = POLLIN};
+        poll(&source, 1, WAIT_STEP_MS);
+    }
+}
+
+void reports_close(struct reports *reports)
+{
+    char path[PATH_MAX + 16];
+    fifo_path(reports, path, sizeof path);
+    unlink(path);
+    rmdir(reports->directory);
+    if (reports->read_fd >= 0)
+        close(reports->read_fd);
+    if (reports->write_fd >= 0)
+        close(reports->write_fd);
+    for (size_t i = 0; i < reports->count; i++) {
+        free(reports->list[i].error);
+        free(reports->list[i].file);
+    }
+    free(reports->list);
+    reports->list = NULL;
+    reports->count = reports->room = 0;
+}

@@ -1,0 +1,192 @@
+/* What the command tells at the end: a few lines on stderr, each behind "selfsample: ". */
+#include "command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILES_TOLD = 5 };
+
+/* Of the whole process tree. */
+struct totals {
+    size_t processes, files, errors;
+    uint64_t samples, lost, whole, truncated, uncovered;
+    uint64_t cpu_seen_ns, cpu_clock_ns, helper_cpu_ns;
+    const char *engine; /* of all processes, or "mixed" */
+    const char *kernel; /* "no" as soon as one has none */
+    const char *reason; /* of the first that has none */
+    const char *error;  /* the first */
+};
+
+static void totals_add(struct totals *totals, const struct report *report)
+{
+    totals->processes++;
+    totals->samples += report->samples;
+    totals->lost += report->lost;
+    totals->whole += report->whole;
+    totals->truncated += report->truncated;
+    totals->uncovered += report->uncovered;
+    totals->cpu_seen_ns += report->cpu_seen_ns;
+    totals->cpu_clock_ns += report->cpu_clock_ns;
+    totals->helper_cpu_ns += report->helper_cpu_ns;
+    totals->files += report->file != NULL;
+    totals->errors += report->error != NULL;
+    if (totals->error == NULL)
+        totals->error = report->error;
+    if (totals->engine == NULL || totals->engine[0] == 0)
+        totals->engine = report->engine;
+    else if (report->engine[0] != 0 && strcmp(totals->engine, report->engine) != 0)
+        totals->engine = "mixed";
+    if (totals->kernel == NULL || strcmp(totals->kernel, "no") != 0) {
+        totals->kernel = report->kernel;
+        totals->reason = report->reason;
+    }
+}
+
+static struct totals totals_of(const struct reports *reports)
+{
+    struct totals totals = {0};
+    for (size_t i = 0; i < reports->count; i++)
+        if (reports->list[i].ended)
+            totals_add(&totals, &reports->list[i]);
+    return totals;
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 100.0;
+}
+
+static const char *processes(uint64_t count)
+{
+    return count == 1 ? "process" : "processes";
+}
+
+static void tell_counts(const struct totals *totals)
+{
+    char reason[160] = "";
+    if (totals->reason[0] != 0)
+        snprintf(reason, sizeof reason, " (%s)", totals->reason);
+    tell("%" PRIu64 " samples from %zu %s; %.2f s of CPU time seen, %.1f %% of %.2f s",
+         totals->samples, totals->processes, processes(totals->processes),
+         (double)totals->cpu_seen_ns / 1e9, share(totals->cpu_seen_ns, totals->cpu_clock_ns),
+         (double)totals->cpu_clock_ns / 1e9);
+    tell("stacks whole: %.1f %%; samples lost: %" PRIu64 "; threads not covered: %" PRIu64,
+         share(totals->whole, totals->whole + totals->truncated), totals->lost, totals->uncovered);
+    tell("engine: %s; kernel frames: %s%s; helpers' own CPU time: %.2f s", totals->engine,
+         totals->kernel, reason, (double)totals->helper_cpu_ns / 1e9);
+}
+
+/* As one would type it from here. */
+static const char *path_from_here(const char *path)
+{
+    static char here[PATH_MAX];
+    size_t length = getcwd(here, sizeof here) != NULL ? strlen(here) : 0;
+    if (length > 1 && strncmp(path, here, length) == 0 && path[length] == '/')
+        return path + length + 1;
+    return path;
+}
+
+static int by_samples(const void *left, const void *right)
+{
+    uint64_t a = (*(const struct report *const *)left)->samples;
+    uint64_t b = (*(const struct report *const *)right)->samples;
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* Those that wrote a file, the one with the most samples first. The caller frees the list. */
+static const struct report **reports_with_files(const struct reports *reports, size_t *count)
+{
+    const struct report **list = calloc(reports->count + 1, sizeof *list);
+    *count = 0;
+    if (list == NULL)
+        return NULL;
+    for (size_t i = 0; i < reports->count; i++)
+        if (reports->list[i].file != NULL)
+            list[(*count)++] = &reports->list[i];
+    qsort(list, *count, sizeof *list, by_samples);
+    return list;
+}
+
+/* A file name as a word of the shell. */
+static void quote(const char *name, char *quoted, size_t size)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+:,@%-";
+    size_t used = 0;
+    if (name[strspn(name, plain)] == 0) {
+        snprintf(quoted, size, "%s", name);
+        return;
+    }
+    quoted[used++] = '\'';
+    for (; *name != 0 && used + 6 < size; name++) {
+        const char *piece = *name == '\'' ? "'\\''" : (char[]){*name, 0};
+        used += (size_t)snprintf(quoted + used, size - used, "%s", piece);
+    }
+    snprintf(quoted + used, size - used, "'");
+}
+
+/* The picture maker that this machine has; Debian ships flamegraph.pl outside of PATH. */
+static const char *picture_maker(void)
+{
+    static const char debian[] = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl";
+    static const char *const known[] = {"flamegraph.pl", "inferno-flamegraph"};
+    char found[PATH_MAX];
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (path_search(known[i], found, sizeof found))
+            return known[i];
+    return access(debian, X_OK) == 0 ? debian : known[0];
+}
+
+static void tell_files(const struct reports *reports)
+{
+    size_t count;
+    const struct report **list = reports_with_files(reports, &count);
+    if (list == NULL || count == 0) {
+        free(list);
+        return;
+    }
+    for (size_t i = 0; i < count && i < FILES_TOLD; i++)
+        tell("wrote %s (%s, %" PRIu64 " samples)", path_from_here(list[i]->file), list[i]->program,
+             list[i]->samples);
+    if (count > FILES_TOLD)
+        tell("and %zu more", count - FILES_TOLD);
+    char quoted[2 * PATH_MAX];
+    quote(path_from_here(list[0]->file), quoted, sizeof quoted);
+    tell("for a picture: %s %s > selfsample.svg", picture_maker(), quoted);
+    free(list);
+}
+
+/* What keeps the figures from being the whole truth. */
+static void tell_gaps(const struct reports *reports, const struct totals *totals)
+{
+    size_t running = reports_running(reports);
+    uint64_t silent = reports->count - totals->processes - running;
+    if (totals->error != NULL)
+        tell("%zu with an error: %s", totals->errors, totals->error);
+    if (silent != 0)
+        tell("%" PRIu64 " %s ended without a report", silent, processes(silent));
+    if (running != 0)
+        tell("%zu %s still running: the profile comes at the end", running, processes(running));
+    if (reports->dropped != 0)
+        tell("%" PRIu64 " more %s are not counted here", reports->dropped,
+             processes(reports->dropped));
+    if (totals->processes != 0 && totals->files == 0 && totals->error == NULL)
+        tell("no file was written: there was no sample");
+}
+
+void summary_tell(const struct reports *reports, const char *program)
+{
+    struct totals totals = totals_of(reports);
+    if (reports->count == 0) {
+        tell("no profile: %s did not load the library: %s", program,
+             library_absence_reason(program));
+        return;
+    }
+    if (totals.processes != 0)
+        tell_counts(&totals);
+    tell_gaps(reports, &totals);
+    tell_files(reports);
+}

@@ -1,0 +1,39 @@
+/*
+ * selfsample [options] [--] program [arguments]: runs the program with the library preloaded, waits
+ * for the last helper of its process tree, tells in a few lines what was seen and where it lies,
+ * and ends as the program ended. It adds nothing to stdin and stdout and is in no pipe between
+ * them.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "command.h"
+
+void tell(const char *format, ...)
+{
+    char line[PATH_MAX + 256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "selfsample: %s\n", line);
+}
+
+int main(int argc, char **argv)
+{
+    static struct reports reports;
+    char **program = argv + options_apply(argc, argv);
+    int exit_status = STATUS_USAGE;
+
+    if (library_preload() != 0 || reports_open(&reports) != 0)
+        return STATUS_USAGE;
+    int status = program_run(program, &reports, &exit_status);
+    if (status < 0) {
+        reports_close(&reports);
+        return exit_status;
+    }
+    reports_wait(&reports);
+    summary_tell(&reports, program[0]);
+    reports_close(&reports);
+    program_end_like(status);
+}
