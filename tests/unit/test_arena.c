@@ -1,0 +1,136 @@
+/* The arena: alignment, zeroing, limits and the mark. */
+#include "check.h"
+
+#include "arena.h"
+
+static bool all_zero(const char *memory, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (memory[i] != 0)
+            return false;
+    return true;
+}
+
+TEST(an_empty_arena_maps_nothing)
+{
+    struct arena arena;
+    arena_init(&arena, 0);
+    CHECK_U64(arena.mapped_bytes, 0);
+    arena_destroy(&arena);
+}
+
+TEST(memory_is_zeroed_aligned_and_apart)
+{
+    struct arena arena;
+    arena_init(&arena, 0);
+    char *before = NULL;
+    size_t before_bytes = 0;
+    for (size_t bytes = 0; bytes < 2000; bytes += 7) {
+        char *memory = arena_alloc(&arena, bytes);
+        REQUIRE(memory != NULL);
+        CHECK_U64((uintptr_t)memory % 16, 0);
+        CHECK(all_zero(memory, bytes));
+        CHECK(before == NULL || memory >= before + before_bytes || memory + bytes <= before);
+        memset(memory, 0xff, bytes);
+        before = memory;
+        before_bytes = bytes;
+    }
+    arena_destroy(&arena);
+}
+
+TEST(a_large_block_is_whole)
+{
+    struct arena arena;
+    arena_init(&arena, 0);
+    size_t bytes = 3u << 20;
+    char *memory = arena_alloc(&arena, bytes);
+    REQUIRE(memory != NULL);
+    CHECK(all_zero(memory, bytes));
+    memset(memory, 1, bytes);
+    CHECK(arena.mapped_bytes >= bytes);
+    arena_destroy(&arena);
+    CHECK_U64(arena.mapped_bytes, 0);
+    CHECK(arena.peak_bytes >= bytes);
+}
+
+TEST(the_limit_holds)
+{
+    struct arena arena;
+    arena_init(&arena, 1u << 20);
+    unsigned given = 0;
+    while (given < 1000 && arena_alloc(&arena, 100000) != NULL)
+        given++;
+    CHECK(given >= 4 && given <= 10);
+    CHECK(arena.mapped_bytes <= 1u << 20);
+    CHECK(arena_alloc(&arena, 2u << 20) == NULL);
+    arena_destroy(&arena);
+}
+
+TEST(absurd_sizes_are_refused)
+{
+    struct arena arena;
+    arena_init(&arena, 0);
+    CHECK(arena_alloc(&arena, SIZE_MAX) == NULL);
+    CHECK(arena_alloc(&arena, SIZE_MAX / 2) == NULL);
+    CHECK(arena_alloc_array(&arena, SIZE_MAX / 2, 4) == NULL);
+    CHECK(arena_alloc_array(&arena, 4, SIZE_MAX / 2) == NULL);
+    CHECK(arena_alloc_array(&arena, 3, 5) != NULL);
+    arena_destroy(&arena);
+}
+
+TEST(the_nth_allocation_fails)
+{
+    struct arena arena;
+    arena_init(&arena, 0);
+    arena.fail_countdown = 2;
+    CHECK(arena_alloc(&arena, 1) != NULL);
+    CHECK(arena_alloc(&arena, 1) == NULL);
+    CHECK(arena_alloc(&arena, 1) != NULL);
+    arena_destroy(&arena);
+}
+
+TEST(text_is_copied_with_its_end)
+{
+    struct arena arena;
+    arena_init(&arena, 0);
+    CHECK_STR(arena_copy_text(&arena, "abcdef", 3), "abc");
+    CHECK_STR(arena_copy_text(&arena, "abc", 0), "");
+    arena.fail_countdown = 1;
+    CHECK(arena_copy_text(&arena, "abc", 3) == NULL);
+    arena_destroy(&arena);
+}
+
+TEST(release_takes_back_to_the_mark_and_zeroes)
+{
+    struct arena arena;
+    arena_init(&arena, 0);
+    char *kept = arena_alloc(&arena, 100);
+    REQUIRE(kept != NULL);
+    memset(kept, 1, 100);
+    struct arena_mark mark = arena_mark(&arena);
+    size_t mapped = arena.mapped_bytes;
+    char *first = arena_alloc(&arena, 1000);
+    REQUIRE(first != NULL);
+    memset(first, 2, 1000);
+    for (int i = 0; i < 20; i++)
+        REQUIRE(arena_alloc(&arena, 200000) != NULL);
+    arena_release(&arena, mark);
+    CHECK_U64(arena.mapped_bytes, mapped);
+    char *again = arena_alloc(&arena, 1000);
+    CHECK(again == first);
+    CHECK(all_zero(again, 1000));
+    CHECK(kept[99] == 1);
+    arena_destroy(&arena);
+}
+
+TEST(a_mark_of_an_empty_arena_releases_all)
+{
+    struct arena arena;
+    arena_init(&arena, 0);
+    struct arena_mark mark = arena_mark(&arena);
+    REQUIRE(arena_alloc(&arena, 10) != NULL);
+    arena_release(&arena, mark);
+    CHECK_U64(arena.mapped_bytes, 0);
+    CHECK(arena_alloc(&arena, 10) != NULL);
+    arena_destroy(&arena);
+}
