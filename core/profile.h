@@ -1,0 +1,89 @@
+/*
+ * What was sampled, counted: a calling-context tree. A frame is a place in a module; a node is a
+ * frame under a parent node, with the weight of the samples that ended there. Memory grows with the
+ * number of distinct stacks, not with time: 88 bytes a node, 72 a frame, and the hash tables, whose
+ * bucket arrays double (the arena keeps the old ones: as much again, at most).
+ *
+ * What a module number means is the caller's affair: the profile only compares.
+ *
+ * Thread safety: one task at a time.
+ */
+#ifndef SELFSAMPLE_CORE_PROFILE_H
+#define SELFSAMPLE_CORE_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "sequence.h"
+
+#define PROFILE_NONE UINT32_MAX /* no frame, no node */
+
+struct profile_frame {
+    uint64_t address;
+    uint32_t module;
+    uint32_t index; /* its own */
+};
+
+struct profile_node {
+    uint32_t parent; /* node, always of a smaller index; PROFILE_NONE: a root */
+    uint32_t frame;
+    uint32_t index;     /* its own */
+    uint32_t depth;     /* of a root: 1 */
+    uint64_t samples;   /* that ended here, those of its children not included */
+    uint64_t weight_ns; /* likewise */
+};
+
+struct profile_frame_entry;
+struct profile_node_entry;
+
+struct profile {
+    struct arena *arena;
+    struct sequence frames, nodes;
+    struct profile_frame_entry *frames_by_key;
+    struct profile_node_entry *nodes_by_key;
+    uint32_t depth_max; /* of the deepest node */
+
+    uint64_t samples, weight_ns; /* all that profile_add was given */
+    uint64_t shortened_samples,
+        shortened_weight_ns;                     /* of these: out of memory, charged to a caller */
+    uint64_t dropped_samples, dropped_weight_ns; /* of these: out of memory, in no node */
+};
+
+/* An empty profile; allocates nothing yet. ARENA must outlive it. */
+void profile_init(struct profile *profile, struct arena *arena);
+
+/* The index of a frame, the same for the same place; PROFILE_NONE when out of memory. */
+uint32_t profile_frame(struct profile *profile, uint32_t module, uint64_t address);
+
+/* The index of the node for FRAME under PARENT (PROFILE_NONE: a root), made if there is none yet;
+ * PROFILE_NONE when out of memory. FRAME may be any number where the caller alone reads it back. */
+uint32_t profile_child(struct profile *profile, uint32_t parent, uint32_t frame);
+
+/* Adds samples to a node, past the totals of the profile. */
+void profile_charge(struct profile *profile, uint32_t node, uint64_t samples, uint64_t weight_ns);
+
+/*
+ * Counts one sample. Returns 0; -ENOMEM where the stack could not be kept whole (a PROFILE_NONE
+ * among the frames included): then its weight went to the deepest node there was for its outer
+ * frames, or, with none, to dropped_*; -EINVAL for an empty stack, which counts as dropped too.
+ */
+int profile_add(struct profile *profile, const uint32_t *frames_root_first, size_t count,
+                uint64_t weight_ns);
+
+/* For writers: indices run from 0 to the count; parents come before their children. */
+static inline uint32_t profile_frame_count(const struct profile *profile)
+{
+    return profile->frames.count;
+}
+
+static inline uint32_t profile_node_count(const struct profile *profile)
+{
+    return profile->nodes.count;
+}
+
+/* INDEX must be less than the count. The pointers stay valid as long as the arena. */
+const struct profile_frame *profile_frame_at(const struct profile *profile, uint32_t index);
+const struct profile_node *profile_node_at(const struct profile *profile, uint32_t index);
+
+#endif
