@@ -1,0 +1,63 @@
+/*
+ * What became of one process's run, as a line for the `selfsample` command and as text for people.
+ *
+ * The report is lines of `key=value`, separated by single spaces, at most SUMMARY_REPORT_BYTES long
+ * so that a FIFO takes each as a whole:
+ *
+ *     start pid=N program=NAME
+ *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N whole=N truncated=N lost=N threads=N
+ * uncovered=N rate_hz=N helper_cpu_ns=N arena_bytes=N engine=NAME kernel=yes|no [reason=TEXT]
+ * program=NAME [error=TEXT] file=PATH                                                        (all
+ * one line)
+ *
+ * The last value of a line is as it is, up to the end of the line, but for control characters,
+ * which become `_`. In all others a byte up to and including the space, a `%` and 0x7f stand as
+ * %XX. file is empty where nothing was written.
+ *
+ * Thread safety: keeps no state.
+ */
+#ifndef SELFSAMPLE_CORE_SUMMARY_H
+#define SELFSAMPLE_CORE_SUMMARY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "text.h"
+
+#define SUMMARY_REPORT_BYTES 4096u /* its newline included */
+
+struct summary {
+    int pid;
+    const char *program;
+
+    uint64_t samples;
+    uint64_t cpu_seen_ns;  /* what the samples stand for */
+    uint64_t cpu_clock_ns; /* what the process used; 0: not known */
+    uint64_t whole_stacks;
+    uint64_t truncated_stacks;
+    uint64_t lost_samples;
+    uint64_t threads; /* that were profiled */
+    uint64_t uncovered_threads;
+
+    const char *engine;
+    uint64_t rate_hz;
+    bool kernel_frames;
+    const char *kernel_reason; /* why there are none; NULL: none to give */
+
+    uint64_t helper_cpu_ns;
+    uint64_t arena_bytes;
+
+    const char *file_path; /* NULL: nothing was written */
+    const char *error;     /* what went wrong; NULL: nothing */
+};
+
+/* One line, without its newline. TEXT should have SUMMARY_REPORT_BYTES. Strings that are NULL count
+ * as empty. */
+void summary_report_start(const struct summary *summary, struct text *text);
+void summary_report(const struct summary *summary, struct text *text);
+
+/* Four lines, or five where something went wrong, each with `selfsample: ` in front and no newline
+ * behind the last. */
+void summary_print(const struct summary *summary, struct text *text);
+
+#endif
