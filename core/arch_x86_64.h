@@ -59,6 +59,7 @@ __attribute__((naked, unused)) static void arch_signal_return(void)
  */
 #define ARCH_PERF_REGISTERS      0xff01ffull
 #define ARCH_PERF_REGISTER_COUNT 17u
+#define ARCH_PERF_INDEX_FP       6u
 #define ARCH_PERF_INDEX_SP       7u
 #define ARCH_PERF_INDEX_IP       8u
 
@@ -67,6 +68,11 @@ __attribute__((naked, unused)) static void arch_signal_return(void)
 static const uint8_t arch_dwarf_to_perf[ARCH_DWARF_REGISTER_COUNT] = {
     0, 3, 2, 1, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 8,
 };
+
+/* libunwind for other processes of this architecture, and the code a signal handler returns to
+ * (mov $15, %rax; syscall), as every libc has it. */
+#define ARCH_LIBUNWIND_FILE     "libunwind-x86_64.so.8"
+#define ARCH_SIGNAL_RETURN_CODE {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05}
 
 /* Room for what libc keeps around the thread pointer: static TLS below, its thread descriptor
  * above. */

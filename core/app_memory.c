@@ -1,0 +1,65 @@
+/* Fault-free reads of the app's memory with kept pages. Runs in the helper; never touches it
+ * directly. */
+#include "app_memory.h"
+
+#include <sys/uio.h>
+
+#include "sys.h"
+
+#define PAGE_BYTES 4096u
+
+struct app_memory_page {
+    uint64_t address; /* of the page; 0: nothing is kept here */
+    uint8_t bytes[PAGE_BYTES];
+};
+
+void app_memory_init(struct app_memory *memory, struct arena *arena)
+{
+    memory->pages = arena_alloc_array(arena, APP_MEMORY_PAGES, sizeof *memory->pages);
+    memory->pid = (int)sys0(SYS_getpid);
+}
+
+void app_memory_forget(struct app_memory *memory)
+{
+    for (size_t i = 0; memory->pages != NULL && i < APP_MEMORY_PAGES; i++)
+        memory->pages[i].address = 0;
+}
+
+int app_memory_copy(const struct app_memory *memory, uint64_t address, void *buffer, size_t bytes)
+{
+    struct iovec to = {buffer, bytes};
+    struct iovec from = {(void *)(uintptr_t)address, bytes};
+    long got = sys6(SYS_process_vm_readv, memory->pid, &to, 1, &from, 1, 0);
+    return got == (long)bytes ? 0 : -EFAULT;
+}
+
+/* The kept page at ADDRESS, read now if it was not kept; NULL where it can't be read. */
+static const struct app_memory_page *page_at(struct app_memory *memory, uint64_t address)
+{
+    struct app_memory_page *page = &memory->pages[(address / PAGE_BYTES) % APP_MEMORY_PAGES];
+    if (page->address == address)
+        return page;
+    page->address = 0;
+    if (app_memory_copy(memory, address, page->bytes, PAGE_BYTES) != 0)
+        return NULL;
+    page->address = address;
+    return page;
+}
+
+int app_memory_read(struct app_memory *memory, uint64_t address, void *buffer, size_t bytes)
+{
+    if (memory->pages == NULL)
+        return app_memory_copy(memory, address, buffer, bytes);
+    for (uint8_t *to = buffer; bytes > 0;) {
+        size_t offset = address % PAGE_BYTES;
+        size_t part = PAGE_BYTES - offset < bytes ? PAGE_BYTES - offset : bytes;
+        const struct app_memory_page *page = page_at(memory, address - offset);
+        if (page == NULL)
+            return -EFAULT;
+        __builtin_memcpy(to, page->bytes + offset, part);
+        to += part;
+        address += part;
+        bytes -= part;
+    }
+    return 0;
+}

@@ -1,0 +1,63 @@
+/*
+ * Where a new thread tells the helper about itself, and where its creator leaves what it is to run.
+ *
+ * A slot goes FREE -> RESERVED (by the creator, before pthread_create) -> BORN (by the new thread,
+ * once it has its event) -> FREE (by the helper, which takes the event over). Whoever's turn it is
+ * owns all fields but the state. No locks: a thread that dies or is preempted in its turn blocks
+ * nobody else.
+ *
+ * Thread safety: mailbox_reserve and mailbox_post from any thread, mailbox_take from the helper.
+ */
+#ifndef SELFSAMPLE_CORE_MAILBOX_H
+#define SELFSAMPLE_CORE_MAILBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "event.h"
+
+#define MAILBOX_SLOTS     1024u
+#define THREAD_NAME_BYTES 16u /* the kernel's TASK_COMM_LEN */
+
+enum mailbox_state { MAILBOX_FREE, MAILBOX_RESERVED, MAILBOX_BORN };
+
+/* What a thread says of itself. */
+struct birth {
+    pid_t tid;
+    struct event event;   /* mapping NULL where it could not have one */
+    int refusal;          /* -errno of that, or 0 */
+    uint64_t period_ns;   /* its event's own, see sampling.h */
+    uint32_t stack_bytes; /* its event's copies */
+    char name[THREAD_NAME_BYTES];
+};
+
+struct mailbox_slot {
+    uint32_t state; /* enum mailbox_state, atomic */
+    struct birth birth;
+    void *routine; /* what the thread is to run, and with what; the creator's and the thread's */
+    void *argument;
+};
+
+struct mailbox {
+    uint32_t next;   /* where the search for a free slot begins; atomic, a hint */
+    uint32_t unread; /* BORN slots that the helper has not taken yet; atomic */
+    struct mailbox_slot slots[MAILBOX_SLOTS];
+};
+
+/* A free slot, now the caller's; NULL where none is found at once. */
+struct mailbox_slot *mailbox_reserve(struct mailbox *mailbox);
+
+/* Gives a reserved slot back unused. */
+void mailbox_cancel(struct mailbox_slot *slot);
+
+/* Hands the slot to the helper. Returns how many now wait for it. */
+uint32_t mailbox_post(struct mailbox *mailbox, struct mailbox_slot *slot);
+
+/* Takes a waiting birth out of slot INDEX. False where there is none. */
+bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth);
+
+/* True where some creator has a slot reserved: a thread may be about to post. */
+bool mailbox_has_reserved(const struct mailbox *mailbox);
+
+#endif

@@ -1,0 +1,275 @@
+/* The module map. Runs in the helper; reads files and /proc, never the app's memory directly. */
+#include "modules.h"
+
+#include "proc_maps.h"
+#include "sys.h"
+
+/* Where a made-up unwind table is said to lie: within the 2 GiB that its offsets reach, and away
+ * from where the libraries of one program usually are. */
+#define TABLE_DISTANCE 0x60000000ull
+
+#define VDSO_BYTES_MAX 65536u
+
+void modules_init(struct modules *modules, struct arena *arena, struct app_memory *memory,
+                  uint64_t our_address)
+{
+    *modules = (struct modules){.arena = arena, .memory = memory, .our_address = our_address};
+    sequence_init(&modules->list, arena, sizeof(struct module));
+    modules->regions = arena_alloc_array(arena, MODULES_REGIONS_MAX, sizeof *modules->regions);
+}
+
+struct module *modules_at(const struct modules *modules, uint32_t index)
+{
+    return sequence_at(&modules->list, index);
+}
+
+static bool text_equal(const char *a, const char *b)
+{
+    size_t length = __builtin_strlen(a);
+    return length == __builtin_strlen(b) && __builtin_memcmp(a, b, length) == 0;
+}
+
+static enum module_kind kind_of(const char *path)
+{
+    if (text_equal(path, "[vdso]"))
+        return MODULE_VDSO;
+    /* "//anon", "[heap]", "[anon:name]" and the empty path: no file. */
+    return path[0] == '/' && path[1] != '/' ? MODULE_FILE : MODULE_ANONYMOUS;
+}
+
+/* The module of that file, or a new one; UINT32_MAX where memory is short. */
+static uint32_t module_for(struct modules *modules, uint64_t inode, const char *path,
+                           uint64_t start)
+{
+    enum module_kind kind = kind_of(path);
+    for (uint32_t i = modules_count(modules); i-- > 0;) {
+        const struct module *module = modules_at(modules, i);
+        if (module->kind != kind)
+            continue;
+        if (kind != MODULE_FILE || (module->inode == inode && text_equal(module->path, path)))
+            return i;
+    }
+    const char *kept = arena_copy_text(modules->arena, path, __builtin_strlen(path));
+    struct module *module = kept != NULL ? sequence_append(&modules->list) : NULL;
+    if (module == NULL)
+        return UINT32_MAX;
+    *module =
+        (struct module){.kind = kind, .path = kept, .inode = inode, .mapped_at = start, .fd = -1};
+    return modules_count(modules) - 1;
+}
+
+/* The first region that ends above ADDRESS. */
+static uint32_t region_above(const struct modules *modules, uint64_t address)
+{
+    uint32_t low = 0, high = modules->region_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (modules->regions[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Makes room for COUNT regions where REPLACED stand at INDEX. False where there is no room. */
+static bool regions_splice(struct modules *modules, uint32_t index, uint32_t replaced,
+                           uint32_t count)
+{
+    if (modules->region_count - replaced + count > MODULES_REGIONS_MAX)
+        return false;
+    struct region *at = modules->regions + index;
+    __builtin_memmove(at + count, at + replaced,
+                      (modules->region_count - index - replaced) * sizeof *at);
+    modules->region_count += count - replaced;
+    return true;
+}
+
+/* Enters REGION; of those it overlaps, what sticks out on either side stays. */
+static void region_enter(struct modules *modules, const struct region *region)
+{
+    uint32_t first = region_above(modules, region->start);
+    uint32_t last = first;
+    while (last < modules->region_count && modules->regions[last].start < region->end)
+        last++;
+    struct region pieces[3];
+    uint32_t count = 0;
+    if (last > first && modules->regions[first].start < region->start) {
+        pieces[count] = modules->regions[first];
+        pieces[count++].end = region->start;
+    }
+    pieces[count++] = *region;
+    if (last > first && modules->regions[last - 1].end > region->end) {
+        pieces[count] = modules->regions[last - 1];
+        pieces[count].file_offset += region->end - pieces[count].start;
+        pieces[count++].start = region->end;
+    }
+    if (!regions_splice(modules, first, last - first, count))
+        return;
+    modules->replaced += last > first;
+    __builtin_memcpy(modules->regions + first, pieces, count * sizeof *pieces);
+}
+
+void modules_map(struct modules *modules, uint64_t start, uint64_t bytes, uint64_t file_offset,
+                 uint64_t inode, const char *path)
+{
+    if (modules->regions == NULL || bytes == 0 || start + bytes < start)
+        return;
+    uint32_t index = module_for(modules, inode, path, start);
+    if (index == UINT32_MAX)
+        return;
+    struct module *module = modules_at(modules, index);
+    if (modules->our_address >= start && modules->our_address < start + bytes)
+        module->ours = true;
+    const struct region *old = NULL;
+    uint32_t above = region_above(modules, start);
+    if (above < modules->region_count)
+        old = &modules->regions[above];
+    /* The same again, as a scan after a record shows it: nothing has changed. */
+    if (old != NULL && old->start == start && old->end == start + bytes && old->module == index &&
+        old->file_offset == file_offset)
+        return;
+    struct region region = {
+        .start = start, .end = start + bytes, .file_offset = file_offset, .module = index};
+    region_enter(modules, &region);
+}
+
+static void scan_entry(void *context, const struct proc_maps_entry *entry)
+{
+    if (entry->executable && !text_equal(entry->path, "[vsyscall]"))
+        modules_map(context, entry->start, entry->end - entry->start, entry->file_offset,
+                    entry->inode, entry->path);
+}
+
+int modules_scan(struct modules *modules)
+{
+    return proc_maps_read("/proc/self/maps", scan_entry, modules);
+}
+
+/* Does the build id in the mapped image equal the file's? For files whose inode does not tell
+ * (overlay file systems, a library copied over itself). */
+static bool same_image(const struct modules *modules, const struct module *module)
+{
+    const struct elf_file *file = &module->elf;
+    if (file->build_id_bytes == 0 || file->segment_count == 0)
+        return false;
+    struct arena scratch;
+    arena_init(&scratch, 4 * 1024 * 1024);
+    struct elf_file mapped;
+    uint8_t *image = arena_alloc(&scratch, 4096);
+    /* Headers and notes are in the first page, which lies before the code by the same distance in
+     * memory as in the file. */
+    uint64_t first_code = 0;
+    for (uint32_t i = 0; i < file->segment_count && first_code == 0; i++)
+        if (file->segments[i].executable)
+            first_code = file->segments[i].vaddr & ~4095ull;
+    uint64_t base = module->mapped_at - first_code + file->segments[0].vaddr;
+    bool same = image != NULL && app_memory_copy(modules->memory, base, image, 4096) == 0 &&
+                elf_file_read(&mapped, elf_source_memory(image, 4096), &scratch) == 0 &&
+                elf_file_same_build_id(file, &mapped);
+    arena_destroy(&scratch);
+    return same;
+}
+
+static void prepare_vdso(struct modules *modules, struct module *module)
+{
+    uint8_t *image = arena_alloc(modules->arena, VDSO_BYTES_MAX);
+    uint64_t bytes = 0;
+    while (image != NULL && bytes < VDSO_BYTES_MAX &&
+           app_memory_copy(modules->memory, module->mapped_at + bytes, image + bytes, 4096) == 0)
+        bytes += 4096;
+    module->has_elf = bytes > 0 && elf_file_read(&module->elf, elf_source_memory(image, bytes),
+                                                 modules->arena) == 0;
+}
+
+static void prepare_file(struct modules *modules, struct module *module)
+{
+    module->fd = sys_open(module->path, O_RDONLY, 0);
+    struct stat status;
+    if (module->fd < 0 || sys_fstat(module->fd, &status) != 0)
+        return;
+    if (elf_file_read(&module->elf, elf_source_file(module->fd), modules->arena) != 0)
+        return;
+    module->has_elf = status.st_ino == module->inode || same_image(modules, module);
+}
+
+static void prepare_table(struct modules *modules, struct module *module, uint64_t bias,
+                          uint64_t address)
+{
+    struct arena scratch;
+    arena_init(&scratch, 256u * 1024 * 1024);
+    uint64_t base = (address & ~4095ull) + TABLE_DISTANCE;
+    if (cfi_table_build(&module->table, &module->elf, bias, base, modules->arena, &scratch) == 0)
+        module->table_base = base;
+    arena_destroy(&scratch);
+}
+
+static void region_prepare(struct modules *modules, struct region *region)
+{
+    struct module *module = modules_at(modules, region->module);
+    if (!module->prepared) {
+        module->prepared = true;
+        if (module->kind == MODULE_FILE)
+            prepare_file(modules, module);
+        else if (module->kind == MODULE_VDSO)
+            prepare_vdso(modules, module);
+    }
+    uint64_t vaddr;
+    if (module->has_elf && elf_file_offset_to_vaddr(&module->elf, region->file_offset, &vaddr))
+        region->bias = region->start - vaddr;
+    region->bias_known = true;
+    if (module->has_elf && module->table_base == 0 && !module->ours &&
+        cfi_table_needed(&module->elf))
+        prepare_table(modules, module, region->bias, region->start);
+}
+
+struct region *modules_find(struct modules *modules, uint64_t address)
+{
+    uint32_t index = region_above(modules, address);
+    if (index >= modules->region_count || modules->regions[index].start > address)
+        return NULL;
+    struct region *region = &modules->regions[index];
+    if (!region->bias_known)
+        region_prepare(modules, region);
+    return region;
+}
+
+/* Is ADDRESS between the first and the last byte of the file that REGION is a part of? */
+static bool region_module_covers(const struct modules *modules, const struct region *region,
+                                 uint64_t address)
+{
+    const struct module *module = modules_at(modules, region->module);
+    if (address >= region->start && address < region->end)
+        return true;
+    for (uint32_t i = 0; region->bias_known && module->has_elf && i < module->elf.segment_count;
+         i++) {
+        const struct elf_segment *segment = &module->elf.segments[i];
+        if (address - region->bias - segment->vaddr < segment->memory_bytes)
+            return true;
+    }
+    return false;
+}
+
+bool modules_cover(const struct modules *modules, uint64_t address)
+{
+    /* Its code is the nearest above or below: modules do not interleave. */
+    uint32_t above = region_above(modules, address);
+    return (above < modules->region_count &&
+            region_module_covers(modules, &modules->regions[above], address)) ||
+           (above > 0 && region_module_covers(modules, &modules->regions[above - 1], address));
+}
+
+uint64_t region_link_address(const struct region *region, uint64_t address)
+{
+    return address - region->bias;
+}
+
+void modules_close(struct modules *modules)
+{
+    for (uint32_t i = 0; i < modules_count(modules); i++) {
+        struct module *module = modules_at(modules, i);
+        if (module->fd >= 0)
+            sys_close(module->fd);
+        module->fd = -1;
+    }
+}

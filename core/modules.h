@@ -1,0 +1,100 @@
+/*
+ * The module map: which file's code lies at which address, now.
+ *
+ * Regions are the executable mappings; a module is the file (or the vDSO, or anonymous code) behind
+ * one or more of them. The map is read from /proc/self/maps once and then follows the kernel's
+ * records in the order of their times, so that a sample is looked up in the map of its own moment.
+ * Nothing tells of an unmapping, and nothing needs to: what is mapped there next replaces it. A
+ * module is never forgotten, since the profile refers to it by number.
+ *
+ * A module's file is opened when its first sample is seen, and stays open until the names have been
+ * read: it may be replaced or deleted while it runs. A file that is no longer the one that was
+ * mapped (other inode and other build id) is refused.
+ *
+ * Thread safety: one task at a time; the helper.
+ */
+#ifndef SELFSAMPLE_CORE_MODULES_H
+#define SELFSAMPLE_CORE_MODULES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app_memory.h"
+#include "arena.h"
+#include "cfi_table.h"
+#include "elf_file.h"
+#include "sequence.h"
+
+#define MODULES_REGIONS_MAX 8192u
+
+enum module_kind {
+    MODULE_FILE,
+    MODULE_VDSO,
+    MODULE_ANONYMOUS, /* code that no file holds: made at run time */
+};
+
+struct module {
+    enum module_kind kind;
+    const char *path;
+    uint64_t inode;
+    uint64_t mapped_at; /* start of the region that made it known */
+    bool ours;          /* selfsample itself: its frames are left out */
+    bool prepared;      /* the fields below have been tried */
+    bool has_elf;
+    int fd; /* -1: none */
+    struct elf_file elf;
+    bool needs_table; /* its unwind table can't be searched as it is */
+    struct cfi_table table;
+    uint64_t table_base; /* made-up address of `table`; 0: none */
+};
+
+struct region {
+    uint64_t start, end;
+    uint64_t file_offset;
+    uint32_t module; /* index */
+    bool bias_known;
+    uint64_t bias; /* address - link-time address */
+};
+
+struct modules {
+    struct arena *arena;
+    struct app_memory *memory;
+    struct sequence list;   /* of struct module */
+    struct region *regions; /* sorted, not overlapping */
+    uint32_t region_count;
+    uint64_t our_address; /* an address inside selfsample's own code */
+    uint64_t replaced;    /* counts regions that replaced others: what was cached of them is void */
+};
+
+/* An empty map. OUR_ADDRESS: any code address of selfsample itself. */
+void modules_init(struct modules *modules, struct arena *arena, struct app_memory *memory,
+                  uint64_t our_address);
+
+/* Reads all executable mappings from /proc/self/maps. 0 or -errno. */
+int modules_scan(struct modules *modules);
+
+/* Enters one executable mapping, replacing what it overlaps. */
+void modules_map(struct modules *modules, uint64_t start, uint64_t bytes, uint64_t file_offset,
+                 uint64_t inode, const char *path);
+
+/* The region that holds ADDRESS, or NULL. Its module is prepared and its bias known, if they can
+ * be. */
+struct region *modules_find(struct modules *modules, uint64_t address);
+
+/* Is ADDRESS anywhere in a mapped module, code or data? */
+bool modules_cover(const struct modules *modules, uint64_t address);
+
+struct module *modules_at(const struct modules *modules, uint32_t index);
+
+static inline uint32_t modules_count(const struct modules *modules)
+{
+    return modules->list.count;
+}
+
+/* The address as linked (for anonymous code and where the bias is unknown: the address itself). */
+uint64_t region_link_address(const struct region *region, uint64_t address);
+
+/* Closes the modules' files. */
+void modules_close(struct modules *modules);
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * From a sample's registers and stack copy to its call stack.
+ *
+ * Two unwinders stand behind unwind_stack: libunwind's remote interface with accessors of our own
+ * (unwind_libunwind.c), and a walk along frame pointers (unwind_frame_pointer.c) where libunwind is
+ * not installed. Neither allocates, looks up maps or names, or touches the app's live stack.
+ *
+ * Thread safety: unwind_library_* in the constructor's thread, the rest one task at a time.
+ */
+#ifndef SELFSAMPLE_CORE_UNWIND_H
+#define SELFSAMPLE_CORE_UNWIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "app_memory.h"
+#include "modules.h"
+
+#define UNWIND_FRAMES_MAX 8192u
+
+/* How a stack ended. */
+enum unwind_end {
+    UNWIND_ROOT,    /* at a frame that nobody called: it is whole */
+    UNWIND_CUT,     /* where the copy of the stack ended */
+    UNWIND_NO_RULE, /* at a frame nothing is known about, or a damaged one */
+};
+
+/* libunwind, loaded by the preload through dlopen: it must not be among our NEEDED libraries. */
+#define UNWIND_SYMBOLS 8u
+struct unwind_library {
+    void *symbols[UNWIND_SYMBOLS];
+    void *address_space; /* NULL: there is no libunwind */
+};
+
+extern const char unwind_library_file[];
+extern const char *const unwind_symbol_names[UNWIND_SYMBOLS];
+
+/* Makes libunwind ready once all symbols are set. May call malloc: only for the app's own thread.
+ * 0, or -ENOSYS where it can't be used. */
+int unwind_library_prepare(struct unwind_library *library);
+
+/* The state of one thread at its sample. */
+struct unwind_sample {
+    const uint64_t *registers; /* ARCH_PERF_REGISTER_COUNT of them */
+    const uint8_t *stack;      /* copy of the memory at the stack pointer */
+    size_t stack_bytes;
+};
+
+struct unwinder {
+    const struct unwind_library *library;
+    struct modules *modules;
+    struct app_memory *memory;
+    struct unwind_sample sample; /* that is being unwound */
+    bool beyond_copy;            /* it asked for stack beyond the copy */
+    uint64_t unknown_ip;         /* the last address that no table covers */
+    uint64_t seen_replaced;      /* modules->replaced when libunwind's cache was last valid */
+};
+
+void unwinder_init(struct unwinder *unwinder, const struct unwind_library *library,
+                   struct modules *modules, struct app_memory *memory);
+
+/*
+ * Unwinds SAMPLE, leaf first, into IPS (UNWIND_FRAMES_MAX): the first is the instruction itself, of
+ * each caller it is an address inside the call instruction. Returns how many, at least 1; *END
+ * tells how the stack ended.
+ */
+size_t unwind_stack(struct unwinder *unwinder, const struct unwind_sample *sample, uint64_t *ips,
+                    enum unwind_end *end);
+
+/* Reads BYTES at ADDRESS of the sample's stack. False, noting that, where the copy has not all of
+ * it. */
+bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer, size_t bytes);
+
+/* The two of them. */
+size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end);
+size_t unwind_by_frame_pointer(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end);
+
+#endif

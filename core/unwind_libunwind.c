@@ -1,0 +1,283 @@
+/*
+ * libunwind's remote interface over a sample: registers and stack from the sample, code and unwind
+ * tables from the app's memory, the module by our own map. The only file that knows libunwind.h.
+ *
+ * Runs in the helper (unwind_library_prepare in the app's main thread, before main). libunwind's
+ * own look-ups of maps and names are never used: they are slow, and they allocate.
+ */
+#include "unwind.h"
+
+#include <errno.h>
+#include <libunwind.h>
+
+#include "arch.h"
+
+#define CACHE_LOG_ENTRIES 14 /* of rules per address; 16384 entries are 2 MiB, touched as used */
+
+enum symbol { CREATE, POLICY, CACHE_SIZE, FLUSH, INIT, STEP, GET_REG, SEARCH };
+
+#define NAME_OF(symbol)  #symbol
+#define NAME_OF_(symbol) NAME_OF(symbol)
+
+const char unwind_library_file[] = ARCH_LIBUNWIND_FILE;
+const char *const unwind_symbol_names[UNWIND_SYMBOLS] = {
+    [CREATE] = NAME_OF_(unw_create_addr_space),
+    [POLICY] = NAME_OF_(unw_set_caching_policy),
+    [CACHE_SIZE] = NAME_OF_(unw_set_cache_size),
+    [FLUSH] = NAME_OF_(unw_flush_cache),
+    [INIT] = NAME_OF_(unw_init_remote),
+    [STEP] = NAME_OF_(unw_step),
+    [GET_REG] = NAME_OF_(unw_get_reg),
+    [SEARCH] = NAME_OF_(UNW_OBJ(dwarf_search_unwind_table)),
+};
+
+typedef unw_addr_space_t create_function(unw_accessors_t *, int);
+typedef int policy_function(unw_addr_space_t, unw_caching_policy_t);
+typedef int cache_size_function(unw_addr_space_t, size_t, int);
+typedef void flush_function(unw_addr_space_t, unw_word_t, unw_word_t);
+typedef int init_function(unw_cursor_t *, unw_addr_space_t, void *);
+typedef int step_function(unw_cursor_t *);
+typedef int get_reg_function(unw_cursor_t *, int, unw_word_t *);
+typedef int search_function(unw_addr_space_t, unw_word_t, unw_dyn_info_t *, unw_proc_info_t *, int,
+                            void *);
+
+#define CALL(library, symbol, type) ((type *)(library)->symbols[symbol])
+
+/* The header of .eh_frame_hdr in the one form that linkers write and that can be searched in place:
+ * pc-relative pointer, count of 4 bytes, table of 4-byte offsets from the header's own address. */
+struct table_header {
+    uint8_t version, pointer_encoding, count_encoding, table_encoding;
+    int32_t eh_frame;
+    uint32_t count;
+};
+
+static bool table_of_region(struct unwinder *unwinder, const struct region *region,
+                            unw_dyn_info_t *info)
+{
+    const struct module *module = modules_at(unwinder->modules, region->module);
+    *info = (unw_dyn_info_t){
+        .start_ip = region->start, .end_ip = region->end, .format = UNW_INFO_FORMAT_REMOTE_TABLE};
+    if (module->table_base != 0) {
+        /* The made-up table: its entries, then the bytes they point to. */
+        info->u.rti.segbase = module->table_base;
+        info->u.rti.table_data = (unw_word_t)(uintptr_t)module->table.entries;
+        info->u.rti.table_len = module->table.entry_count;
+        return true;
+    }
+    if (!module->has_elf || module->elf.eh_frame_hdr_bytes < sizeof(struct table_header))
+        return false;
+    uint64_t address = module->elf.eh_frame_hdr_vaddr + region->bias;
+    struct table_header header;
+    if (app_memory_read(unwinder->memory, address, &header, sizeof header) != 0 ||
+        header.version != 1 || header.pointer_encoding != 0x1b || header.count_encoding != 0x03 ||
+        header.table_encoding != 0x3b ||
+        header.count > (module->elf.eh_frame_hdr_bytes - sizeof header) / 8)
+        return false;
+    info->u.rti.segbase = address;
+    info->u.rti.table_data = address + sizeof header;
+    info->u.rti.table_len = header.count;
+    return true;
+}
+
+static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *proc,
+                          int need_unwind_info, void *context)
+{
+    struct unwinder *unwinder = context;
+    unw_dyn_info_t info;
+    const struct region *region = modules_find(unwinder->modules, ip);
+    int result = -UNW_ENOINFO;
+    if (region != NULL && table_of_region(unwinder, region, &info))
+        result = CALL(unwinder->library, SEARCH, search_function)(space, ip, &info, proc,
+                                                                  need_unwind_info, context);
+    if (result < 0)
+        unwinder->unknown_ip = ip;
+    return result;
+}
+
+static void put_unwind_info(unw_addr_space_t space, unw_proc_info_t *proc, void *context)
+{
+    (void)space;
+    (void)proc;
+    (void)context;
+}
+
+static int get_dyn_info_list_addr(unw_addr_space_t space, unw_word_t *address, void *context)
+{
+    (void)space;
+    (void)address;
+    (void)context;
+    return -UNW_ENOINFO;
+}
+
+/* Reads a word of a module's made-up table, if ADDRESS is in one: its bytes by the address they are said
+ * to have, its entries by their own. */
+static bool made_up_read(const struct unwinder *unwinder, uint64_t address, unw_word_t *value)
+{
+    for (uint32_t i = 0; i < modules_count(unwinder->modules); i++) {
+        const struct module *module = modules_at(unwinder->modules, i);
+        if (module->table_base == 0)
+            continue;
+        const struct cfi_table *table = &module->table;
+        const uint8_t *entries = (const uint8_t *)table->entries;
+        uint64_t in_bytes = address - module->table_base;
+        uint64_t in_entries = address - (uintptr_t)entries;
+        const uint8_t *at = in_bytes < table->bytes_count ? table->bytes + in_bytes : NULL;
+        uint64_t left = table->bytes_count - in_bytes;
+        if (at == NULL && in_entries < table->entry_count * sizeof *table->entries) {
+            at = entries + in_entries;
+            left = table->entry_count * sizeof *table->entries - in_entries;
+        }
+        if (at == NULL)
+            continue;
+        *value = 0; /* it reads whole words, also where fewer bytes are left */
+        __builtin_memcpy(value, at, left < sizeof *value ? left : sizeof *value);
+        return true;
+    }
+    return false;
+}
+
+static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *value, int write,
+                      void *context)
+{
+    (void)space;
+    struct unwinder *unwinder = context;
+    if (write)
+        return -UNW_EINVAL;
+    uint64_t stack = unwinder->sample.registers[ARCH_PERF_INDEX_SP];
+    if (address - stack < unwinder->sample.stack_bytes)
+        return unwind_read_stack(unwinder, address, value, sizeof *value) ? 0 : -UNW_EINVAL;
+    if (made_up_read(unwinder, address, value))
+        return 0;
+    /* What is in no module is stack beyond the copy: it lives, and may have changed since. */
+    if (!modules_cover(unwinder->modules, address)) {
+        unwinder->beyond_copy = true;
+        return -UNW_EINVAL;
+    }
+    return app_memory_read(unwinder->memory, address, value, sizeof *value) == 0 ? 0 : -UNW_EINVAL;
+}
+
+static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *value, int write,
+                      void *context)
+{
+    (void)space;
+    const struct unwinder *unwinder = context;
+    if (write || number < 0 || number >= (int)ARCH_DWARF_REGISTER_COUNT)
+        return -UNW_EBADREG;
+    *value = unwinder->sample.registers[arch_dwarf_to_perf[number]];
+    return 0;
+}
+
+static int access_fpreg(unw_addr_space_t space, unw_regnum_t number, unw_fpreg_t *value, int write,
+                        void *context)
+{
+    (void)space;
+    (void)number;
+    (void)value;
+    (void)write;
+    (void)context;
+    return -UNW_EBADREG;
+}
+
+static int resume(unw_addr_space_t space, unw_cursor_t *cursor, void *context)
+{
+    (void)space;
+    (void)cursor;
+    (void)context;
+    return -UNW_EINVAL;
+}
+
+static int get_proc_name(unw_addr_space_t space, unw_word_t address, char *buffer, size_t bytes,
+                         unw_word_t *offset, void *context)
+{
+    (void)space;
+    (void)address;
+    (void)buffer;
+    (void)bytes;
+    (void)offset;
+    (void)context;
+    return -UNW_ENOINFO;
+}
+
+static unw_accessors_t accessors = {
+    .find_proc_info = find_proc_info,
+    .put_unwind_info = put_unwind_info,
+    .get_dyn_info_list_addr = get_dyn_info_list_addr,
+    .access_mem = access_mem,
+    .access_reg = access_reg,
+    .access_fpreg = access_fpreg,
+    .resume = resume,
+    .get_proc_name = get_proc_name,
+};
+
+int unwind_library_prepare(struct unwind_library *library)
+{
+    for (unsigned i = 0; i < UNWIND_SYMBOLS; i++)
+        if (library->symbols[i] == NULL)
+            return -ENOSYS;
+    unw_addr_space_t space = CALL(library, CREATE, create_function)(&accessors, 0);
+    if (space == NULL)
+        return -ENOSYS;
+    CALL(library, POLICY, policy_function)(space, UNW_CACHE_GLOBAL);
+    CALL(library, CACHE_SIZE, cache_size_function)(space, 1u << CACHE_LOG_ENTRIES, 0);
+    library->address_space = space;
+    return 0;
+}
+
+/* Is IP where a signal handler returns to? Then its caller was interrupted, not calling. */
+static bool is_signal_return(struct unwinder *unwinder, uint64_t ip)
+{
+    static const uint8_t code[] = ARCH_SIGNAL_RETURN_CODE;
+    uint8_t bytes[sizeof code];
+    return app_memory_read(unwinder->memory, ip, bytes, sizeof bytes) == 0 &&
+           __builtin_memcmp(bytes, code, sizeof code) == 0;
+}
+
+static enum unwind_end end_of(const struct unwinder *unwinder, int step_result, uint64_t last_ip)
+{
+    if (unwinder->beyond_copy)
+        return UNWIND_CUT;
+    /* libunwind also says "no more frames" where it had no table and its guess led nowhere. */
+    bool by_table = unwinder->unknown_ip != last_ip && unwinder->unknown_ip != last_ip - 1;
+    return step_result == 0 && by_table ? UNWIND_ROOT : UNWIND_NO_RULE;
+}
+
+/* The instruction of the frame at the cursor: a return address is moved back into its call, so that
+ * a call at the very end of a function is not taken for the next function. */
+static uint64_t frame_ip(struct unwinder *unwinder, uint64_t ip, bool called)
+{
+    return called && !is_signal_return(unwinder, ip) ? ip - 1 : ip;
+}
+
+size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
+{
+    const struct unwind_library *library = unwinder->library;
+    unw_addr_space_t space = library->address_space;
+    if (unwinder->seen_replaced != unwinder->modules->replaced) {
+        unwinder->seen_replaced = unwinder->modules->replaced;
+        app_memory_forget(unwinder->memory);
+        CALL(library, FLUSH, flush_function)(space, 0, 0);
+    }
+    uint64_t ip = unwinder->sample.registers[ARCH_PERF_INDEX_IP];
+    size_t count = 0;
+    ips[count++] = ip;
+    *end = UNWIND_NO_RULE;
+    unw_cursor_t cursor;
+    if (CALL(library, INIT, init_function)(&cursor, space, unwinder) < 0)
+        return count;
+    bool interrupted = is_signal_return(unwinder, ip);
+    for (;;) {
+        int result = CALL(library, STEP, step_function)(&cursor);
+        if (result <= 0 || count == UNWIND_FRAMES_MAX) {
+            *end = result > 0 ? UNWIND_NO_RULE : end_of(unwinder, result, ip);
+            return count;
+        }
+        unw_word_t next = 0;
+        if (CALL(library, GET_REG, get_reg_function)(&cursor, UNW_REG_IP, &next) < 0 || next == 0) {
+            *end = end_of(unwinder, 0, ip);
+            return count;
+        }
+        ip = next;
+        ips[count++] = frame_ip(unwinder, ip, !interrupted);
+        interrupted = is_signal_return(unwinder, ip);
+    }
+}
