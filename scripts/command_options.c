@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "outpath.h"
 
 static const struct option_row {
     const char *option;
@@ -23,7 +24,7 @@ static const struct option_row {
 } rows[] = {
     {"out", 'o', "SELFSAMPLE_OUT", NULL, "PATTERN",
      "files to write; %p pid, %e program, %h host, %t time, %n counter\n"
-     "(default selfsample.%e.%p.folded; DIR/ puts them there)"},
+     "(default " OUTPATH_DEFAULT "; DIR/ puts them there)"},
     {"rate", 'r', "SELFSAMPLE_RATE", NULL, "HZ", "samples per second of CPU time (default 999)"},
     {"stack", 's', "SELFSAMPLE_STACK", NULL, "BYTES",
      "of stack copied, up to 65528 (default automatic)"},
@@ -133,7 +134,7 @@ static void out_anchor(void)
     char here[PATH_MAX / 2], pattern[PATH_MAX];
     const char *out = getenv("SELFSAMPLE_OUT");
     if (out == NULL)
-        out = "selfsample.%e.%p.folded";
+        out = OUTPATH_DEFAULT;
     if (out[0] == '/' || strncmp(out, "%{", 2) == 0 || getcwd(here, sizeof here) == NULL)
         return;
     size_t used = 0;
@@ -143,7 +144,7 @@ static void out_anchor(void)
             pattern[used++] = '%';
     }
     int rest = snprintf(pattern + used, sizeof pattern - used, "%s%s", used == 1 ? "" : "/", out);
-    if (used + (size_t)rest < sizeof((struct config *)NULL)->out_pattern)
+    if (used + (size_t)rest < CONFIG_OUT_BYTES)
         setenv("SELFSAMPLE_OUT", pattern, 1);
 }
 
