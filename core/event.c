@@ -7,6 +7,7 @@
 #include <linux/perf_event.h>
 #include <sys/mman.h>
 
+#include "number_file.h"
 #include "record.h"
 #include "sys.h"
 
@@ -112,14 +113,5 @@ size_t event_record_bytes(const struct event_shape *shape)
 
 uint64_t event_rate_limit_hz(void)
 {
-    char digits[24];
-    int fd = sys_open("/proc/sys/kernel/perf_event_max_sample_rate", O_RDONLY, 0);
-    if (fd < 0)
-        return 0;
-    long length = sys_read(fd, digits, sizeof digits);
-    sys_close(fd);
-    uint64_t value = 0;
-    for (long i = 0; i < length && digits[i] >= '0' && digits[i] <= '9'; i++)
-        value = value * 10 + (uint64_t)(digits[i] - '0');
-    return value;
+    return number_file_read("/proc/sys/kernel/perf_event_max_sample_rate", 0);
 }

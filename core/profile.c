@@ -134,10 +134,12 @@ static uint32_t path_follow(struct profile *profile, const uint32_t *frames, siz
 }
 
 int profile_add(struct profile *profile, const uint32_t *frames_root_first, size_t count,
-                uint64_t weight_ns)
+                uint64_t weight_ns, uint32_t *charged)
 {
     size_t depth;
     uint32_t node = path_follow(profile, frames_root_first, count, &depth);
+    if (charged != NULL)
+        *charged = node;
     profile->samples++;
     profile->weight_ns += weight_ns;
     if (node == PROFILE_NONE) {
@@ -151,4 +153,10 @@ int profile_add(struct profile *profile, const uint32_t *frames_root_first, size
     profile->shortened_samples++;
     profile->shortened_weight_ns += weight_ns;
     return -ENOMEM;
+}
+
+void profile_top_up(struct profile *profile, uint32_t node, uint64_t weight_ns)
+{
+    profile->weight_ns += weight_ns;
+    profile_charge(profile, node, 0, weight_ns);
 }

@@ -67,9 +67,14 @@ void profile_charge(struct profile *profile, uint32_t node, uint64_t samples, ui
  * Counts one sample. Returns 0; -ENOMEM where the stack could not be kept whole (a PROFILE_NONE
  * among the frames included): then its weight went to the deepest node there was for its outer
  * frames, or, with none, to dropped_*; -EINVAL for an empty stack, which counts as dropped too.
+ * CHARGED, if not NULL, is set to the node that got the weight (PROFILE_NONE: none).
  */
 int profile_add(struct profile *profile, const uint32_t *frames_root_first, size_t count,
-                uint64_t weight_ns);
+                uint64_t weight_ns, uint32_t *charged);
+
+/* Adds weight without a sample to a node and to the totals: time that a thread has used since the
+ * sample that NODE got. */
+void profile_top_up(struct profile *profile, uint32_t node, uint64_t weight_ns);
 
 /* For writers: indices run from 0 to the count; parents come before their children. */
 static inline uint32_t profile_frame_count(const struct profile *profile)

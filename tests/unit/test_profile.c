@@ -35,10 +35,10 @@ TEST(stacks_share_their_outer_nodes)
 {
     fresh(0);
     const uint32_t short_stack[] = {10, 11}, long_stack[] = {10, 11, 12}, other[] = {11, 10};
-    CHECK_I64(profile_add(&profile, long_stack, 3, 100), 0);
-    CHECK_I64(profile_add(&profile, short_stack, 2, 7), 0);
-    CHECK_I64(profile_add(&profile, long_stack, 3, 50), 0);
-    CHECK_I64(profile_add(&profile, other, 2, 1), 0);
+    CHECK_I64(profile_add(&profile, long_stack, 3, 100, NULL), 0);
+    CHECK_I64(profile_add(&profile, short_stack, 2, 7, NULL), 0);
+    CHECK_I64(profile_add(&profile, long_stack, 3, 50, NULL), 0);
+    CHECK_I64(profile_add(&profile, other, 2, 1, NULL), 0);
     REQUIRE(profile_node_count(&profile) == 5);
     const struct profile_node *leaf = profile_node_at(&profile, 2);
     CHECK_U64(leaf->frame, 12);
@@ -62,8 +62,8 @@ TEST(recursion_is_a_chain)
     static uint32_t frames[30000];
     for (int i = 0; i < 30000; i++)
         frames[i] = 5;
-    CHECK_I64(profile_add(&profile, frames, 30000, 1), 0);
-    CHECK_I64(profile_add(&profile, frames, 30000, 1), 0);
+    CHECK_I64(profile_add(&profile, frames, 30000, 1, NULL), 0);
+    CHECK_I64(profile_add(&profile, frames, 30000, 1, NULL), 0);
     CHECK_U64(profile_node_count(&profile), 30000);
     CHECK_U64(profile.depth_max, 30000);
     arena_destroy(&arena);
@@ -72,7 +72,7 @@ TEST(recursion_is_a_chain)
 TEST(an_empty_stack_is_dropped_and_told)
 {
     fresh(0);
-    CHECK_I64(profile_add(&profile, NULL, 0, 9), -EINVAL);
+    CHECK_I64(profile_add(&profile, NULL, 0, 9, NULL), -EINVAL);
     CHECK_U64(profile.dropped_samples, 1);
     CHECK_U64(profile.dropped_weight_ns, 9);
     CHECK_U64(profile.weight_ns, 9);
@@ -83,13 +83,13 @@ TEST(a_missing_frame_charges_its_callers)
 {
     fresh(0);
     const uint32_t frames[] = {1, 2, PROFILE_NONE, 3};
-    CHECK_I64(profile_add(&profile, frames, 4, 9), -ENOMEM);
+    CHECK_I64(profile_add(&profile, frames, 4, 9, NULL), -ENOMEM);
     REQUIRE(profile_node_count(&profile) == 2);
     CHECK_U64(profile_node_at(&profile, 1)->weight_ns, 9);
     CHECK_U64(profile.shortened_samples, 1);
     CHECK_U64(profile.shortened_weight_ns, 9);
     CHECK_U64(profile.dropped_samples, 0);
-    CHECK_I64(profile_add(&profile, frames + 2, 2, 5), -ENOMEM);
+    CHECK_I64(profile_add(&profile, frames + 2, 2, 5, NULL), -ENOMEM);
     CHECK_U64(profile.dropped_weight_ns, 5);
     arena_destroy(&arena);
 }
@@ -119,7 +119,7 @@ TEST(any_failed_allocation_keeps_the_sums)
             uint32_t frames[3];
             for (int depth = 0; depth < 3; depth++)
                 frames[depth] = profile_frame(&profile, 0, (uint64_t)rand() % 50);
-            profile_add(&profile, frames, 3, 10);
+            profile_add(&profile, frames, 3, 10, NULL);
         }
         CHECK_U64(profile.samples, 2000);
         check_sums();
@@ -133,7 +133,7 @@ TEST(a_full_arena_keeps_the_sums)
     fresh(1u << 20);
     for (uint32_t i = 0; i < 100000; i++) {
         const uint32_t frames[] = {1, profile_frame(&profile, 0, i)};
-        profile_add(&profile, frames, 2, 3);
+        profile_add(&profile, frames, 2, 3, NULL);
     }
     CHECK_U64(profile.samples, 100000);
     CHECK(profile.shortened_samples > 50000);
@@ -141,7 +141,7 @@ TEST(a_full_arena_keeps_the_sums)
     check_sums();
     uint32_t known = profile_frame_at(&profile, 10)->address == 10 ? 10 : PROFILE_NONE;
     const uint32_t frames[] = {1, known};
-    CHECK_I64(profile_add(&profile, frames, 2, 3), 0);
+    CHECK_I64(profile_add(&profile, frames, 2, 3, NULL), 0);
     arena_destroy(&arena);
 }
 
@@ -154,7 +154,7 @@ TEST(counts_agree_with_a_table)
         const uint32_t frames[] = {(uint32_t)rand() % 64, (uint32_t)rand() % 64};
         uint64_t weight_ns = (uint64_t)rand() % 1000;
         table[frames[0]][frames[1]] += weight_ns;
-        CHECK_I64(profile_add(&profile, frames, 2, weight_ns), 0);
+        CHECK_I64(profile_add(&profile, frames, 2, weight_ns, NULL), 0);
     }
     for (uint32_t i = 0; i < profile_node_count(&profile); i++) {
         const struct profile_node *node = profile_node_at(&profile, i);
@@ -174,11 +174,30 @@ TEST(a_million_nodes_fit_in_128_bytes_each)
     fresh(0);
     for (uint32_t i = 0; i < 1000000; i++) {
         const uint32_t frames[] = {i / 1000, i % 1000};
-        REQUIRE(profile_add(&profile, frames, 2, 1) == 0);
+        REQUIRE(profile_add(&profile, frames, 2, 1, NULL) == 0);
     }
     CHECK_U64(profile_node_count(&profile), 1001000);
     CHECK(arena.mapped_bytes < 128u * 1000000);
     printf("# %zu bytes a node\n", arena.mapped_bytes / profile_node_count(&profile));
     check_sums();
+    arena_destroy(&arena);
+}
+
+TEST(a_top_up_adds_weight_and_no_sample)
+{
+    struct arena arena;
+    struct profile profile;
+    arena_init(&arena, 0);
+    profile_init(&profile, &arena);
+    const uint32_t frames[] = {profile_frame(&profile, 1, 0x10), profile_frame(&profile, 1, 0x20)};
+    uint32_t node = PROFILE_NONE;
+    CHECK_I64(profile_add(&profile, frames, 2, 100, &node), 0);
+    REQUIRE(node != PROFILE_NONE);
+    CHECK_U64(profile_node_at(&profile, node)->frame, frames[1]);
+    profile_top_up(&profile, node, 30);
+    CHECK_U64(profile_node_at(&profile, node)->weight_ns, 130);
+    CHECK_U64(profile_node_at(&profile, node)->samples, 1);
+    CHECK_U64(profile.weight_ns, 130);
+    CHECK_U64(profile.samples, 1);
     arena_destroy(&arena);
 }

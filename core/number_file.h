@@ -1,0 +1,17 @@
+/*
+ * Files of /proc and /sys that hold one number.
+ *
+ * Thread safety: keeps no state.
+ */
+#ifndef SELFSAMPLE_CORE_NUMBER_FILE_H
+#define SELFSAMPLE_CORE_NUMBER_FILE_H
+
+#include <stdint.h>
+
+/* The number that PATH begins with, or FALLBACK where it can't be read or holds none. */
+int64_t number_file_read_signed(const char *path, int64_t fallback);
+
+/* The same for files that hold no negative numbers; one counts as FALLBACK. */
+uint64_t number_file_read(const char *path, uint64_t fallback);
+
+#endif

@@ -1,0 +1,237 @@
+/* Threads and their events, the helper's side. Never waits for a thread. */
+#include "threads.h"
+
+#include <sys/resource.h>
+
+#include "number_file.h"
+#include "profile.h"
+#include "record.h"
+#include "sampling.h"
+#include "sys.h"
+#include "text.h"
+
+#define RING_BYTES_MIN    (8u * EVENT_PAGE_BYTES)
+#define RING_BYTES_MAX    (4u * 1024 * 1024)
+#define RING_NEED_NS      30000000u /* of samples at full speed should fit a ring, if it can be had */
+#define RECORDS_MIN       4u        /* of one ring: the stack copy is cut down to that */
+#define STACK_BYTES_FIRST 32768u
+#define UNLIMITED_BYTES   (64u * 1024 * 1024) /* what we take where nothing limits us */
+#define REDRAW_SAMPLES    48u
+
+static uint64_t random_next(struct threads *threads)
+{
+    return threads->random = sampling_mix(threads->random);
+}
+
+int threads_init(struct threads *threads, const struct threads_plan *plan, struct arena *arena)
+{
+    *threads = (struct threads){
+        .plan = *plan,
+        .list = arena_alloc_array(arena, THREADS_MAX, sizeof(struct thread)),
+        .random = sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)plan->app_pid << 40,
+    };
+    return threads->list != NULL ? 0 : -ENOMEM;
+}
+
+static struct thread *entry_free(struct threads *threads)
+{
+    for (uint32_t i = 0; i < threads->used; i++)
+        if (threads->list[i].tid == 0)
+            return &threads->list[i];
+    return threads->used < THREADS_MAX ? &threads->list[threads->used++] : NULL;
+}
+
+struct thread *threads_admit(struct threads *threads, const struct birth *birth, uint64_t now_ns)
+{
+    struct event event = birth->event;
+    struct thread *thread = entry_free(threads);
+    if (thread == NULL) {
+        event_close(&event);
+        threads->uncovered++;
+        return NULL;
+    }
+    *thread = (struct thread){
+        .tid = birth->tid,
+        .event = event,
+        .stack_bytes = birth->stack_bytes,
+        .text = UINT32_MAX,
+        .birth_period_ns = birth->period_ns,
+        .until_ns = UINT64_MAX,
+        .last_node = PROFILE_NONE,
+        .seen_ns = now_ns,
+    };
+    if (event.mapping != NULL)
+        thread->ring = ring_over(event.mapping, event.mapping_bytes);
+    __builtin_memcpy(thread->name, birth->name, sizeof thread->name);
+    threads->live++;
+    threads->total++;
+    return thread;
+}
+
+struct thread *threads_find(struct threads *threads, pid_t tid)
+{
+    for (uint32_t i = 0; i < threads->used; i++)
+        if (threads->list[i].tid == tid && !threads->list[i].dead)
+            return &threads->list[i];
+    return NULL;
+}
+
+void threads_retire(struct threads *threads, struct thread *thread)
+{
+    if (thread->event.mapping == NULL)
+        threads->uncovered++;
+    event_close(&thread->event);
+    thread->tid = 0;
+    threads->live--;
+    while (threads->used > 0 && threads->list[threads->used - 1].tid == 0)
+        threads->used--;
+}
+
+static uint64_t power_of_two_up(uint64_t value)
+{
+    uint64_t power = 1;
+    while (power < value)
+        power *= 2;
+    return power;
+}
+
+/* Each thread's part of the budget: by the next power of two of their number, so that rings are not
+ * re-made for every thread that comes, and with an eighth left for those being born. */
+static uint64_t ring_share_bytes(const struct threads *threads)
+{
+    uint64_t count = power_of_two_up(threads->live < 4 ? 4 : threads->live);
+    uint64_t share = power_of_two_up((threads->plan.budget_bytes * 7 / 8 / count) / 2 + 1);
+    if (share > RING_BYTES_MAX)
+        return RING_BYTES_MAX;
+    return share < RING_BYTES_MIN ? RING_BYTES_MIN : share;
+}
+
+static uint32_t stack_wanted_bytes(const struct threads *threads, const struct thread *thread)
+{
+    if (threads->plan.stack_bytes != 0)
+        return threads->plan.stack_bytes;
+    if (thread->wants_more_stack && thread->settled)
+        return EVENT_STACK_BYTES_MAX;
+    return STACK_BYTES_FIRST;
+}
+
+static struct event_shape settled_shape(struct threads *threads, const struct thread *thread)
+{
+    struct event_shape shape = {
+        .period_ns = sampling_settled_period_ns(threads->plan.period_ns, random_next(threads)),
+        .stack_bytes = stack_wanted_bytes(threads, thread),
+    };
+    uint64_t need = RING_NEED_NS / threads->plan.period_ns + 2 * RECORDS_MIN;
+    shape.ring_bytes = power_of_two_up(need * event_record_bytes(&shape));
+    uint64_t share = ring_share_bytes(threads);
+    if (shape.ring_bytes > share)
+        shape.ring_bytes = share;
+    return shape;
+}
+
+/* Cuts the stack copy down so that RECORDS_MIN samples fit the ring. */
+static void shape_fit_stack(struct event_shape *shape)
+{
+    size_t room = shape->ring_bytes / RECORDS_MIN;
+    if (event_record_bytes(shape) > room)
+        shape->stack_bytes = (uint32_t)(room - RECORD_SAMPLE_FIXED_BYTES) & ~7u;
+}
+
+int thread_open_settled(struct threads *threads, const struct thread *thread, struct event *settled,
+                        uint32_t *stack_bytes)
+{
+    struct event_shape shape = settled_shape(threads, thread);
+    for (;;) {
+        shape_fit_stack(&shape);
+        int result = event_open(settled, threads->plan.traits, &shape, thread->tid);
+        *stack_bytes = shape.stack_bytes;
+        /* EPERM may mean that the locked memory is used up: less of it may do. */
+        if (result != -EPERM || shape.ring_bytes <= RING_BYTES_MIN)
+            return result;
+        shape.ring_bytes /= 2;
+    }
+}
+
+void thread_replace(struct thread *thread, const struct event *settled, uint32_t stack_bytes)
+{
+    event_close(&thread->event);
+    thread->event = *settled;
+    thread->ring = ring_over(settled->mapping, settled->mapping_bytes);
+    thread->settled = true;
+    thread->wants_more_stack = false;
+    thread->stack_bytes = stack_bytes;
+    thread->count_ns = 0;
+    thread->samples_since_draw = 0;
+    thread->until_ns = UINT64_MAX;
+}
+
+bool thread_is_misfit(const struct threads *threads, const struct thread *thread)
+{
+    if (!thread->settled)
+        return true;
+    size_t ring_bytes = thread->event.mapping_bytes - EVENT_PAGE_BYTES;
+    uint64_t share = ring_share_bytes(threads);
+    if (ring_bytes > share)
+        return true;
+    struct event_shape larger = {.stack_bytes = EVENT_STACK_BYTES_MAX, .ring_bytes = share};
+    shape_fit_stack(&larger);
+    return thread->wants_more_stack && threads->plan.stack_bytes == 0 &&
+           larger.stack_bytes > thread->stack_bytes;
+}
+
+void thread_redraw_period(struct threads *threads, struct thread *thread)
+{
+    if (!thread->settled || thread->samples_since_draw < REDRAW_SAMPLES)
+        return;
+    thread->samples_since_draw = 0;
+    event_set_period(&thread->event,
+                     sampling_settled_period_ns(threads->plan.period_ns, random_next(threads)));
+}
+
+uint64_t threads_patience_ns(const struct threads *threads)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < threads->used; i++) {
+        const struct thread *thread = &threads->list[i];
+        if (thread->tid == 0 || thread->event.mapping == NULL)
+            continue;
+        struct event_shape shape = {.stack_bytes = thread->stack_bytes};
+        uint64_t records =
+            (thread->event.mapping_bytes - EVENT_PAGE_BYTES) / event_record_bytes(&shape);
+        uint64_t period = thread->settled ? threads->plan.period_ns : thread->birth_period_ns;
+        if (records * period / 2 < least)
+            least = records * period / 2;
+    }
+    return least;
+}
+
+void thread_read_name(pid_t app_pid, pid_t tid, char name[THREAD_NAME_BYTES])
+{
+    char path[64];
+    struct text text = text_over(path, sizeof path);
+    text_put(&text, "/proc/");
+    text_put_u64(&text, (uint64_t)app_pid);
+    text_put(&text, "/task/");
+    text_put_u64(&text, (uint64_t)tid);
+    text_put(&text, "/comm");
+    __builtin_memset(name, 0, THREAD_NAME_BYTES);
+    int fd = sys_open(path, O_RDONLY, 0);
+    if (fd < 0)
+        return;
+    long length = sys_read(fd, name, THREAD_NAME_BYTES - 1);
+    sys_close(fd);
+    if (length > 0 && name[length - 1] == '\n')
+        name[length - 1] = '\0';
+}
+
+uint64_t threads_budget_bytes(void)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    sys4(SYS_prlimit64, 0, RLIMIT_MEMLOCK, NULL, &limit);
+    uint64_t granted_kb = number_file_read("/proc/sys/kernel/perf_event_mlock_kb", 0);
+    int64_t paranoid = number_file_read_signed("/proc/sys/kernel/perf_event_paranoid", 2);
+    /* CAP_IPC_LOCK and paranoid -1 lift the limit; root stands for the first. */
+    bool unlimited = limit.rlim_cur == RLIM_INFINITY || paranoid < 0 || sys0(SYS_geteuid) == 0;
+    uint64_t bytes = unlimited ? UNLIMITED_BYTES : limit.rlim_cur + granted_kb * 1024;
+    return bytes < UNLIMITED_BYTES ? bytes : UNLIMITED_BYTES;
+}

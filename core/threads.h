@@ -1,0 +1,101 @@
+/*
+ * The threads that are profiled, and what becomes of their events.
+ *
+ * A thread arrives with the event that it opened at its birth (mailbox.h), or is found in
+ * /proc/PID/task without one. One that lives on is settled: the helper opens an event of its own on
+ * it, with a ring that fits the number of threads and a stack copy that fits the thread, and ends
+ * the first one. The descriptors of settled events are in the helper's table, not in the app's.
+ *
+ * Thread safety: one task at a time; the helper.
+ */
+#ifndef SELFSAMPLE_CORE_THREADS_H
+#define SELFSAMPLE_CORE_THREADS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "mailbox.h"
+#include "ring.h"
+
+#define THREADS_MAX 16384u
+
+struct thread {
+    pid_t tid; /* 0: this entry is free */
+    struct event event;
+    struct ring ring;
+    bool settled; /* the event is the helper's own, and weights are differences of its count */
+    bool dead;    /* no more records will come */
+    bool refused; /* settling it failed for good */
+    bool wants_more_stack; /* its stacks were cut by the copy */
+    uint32_t stack_bytes;  /* of each sample's copy */
+    uint32_t text;         /* index of its frame's text, UINT32_MAX: not made yet */
+    uint64_t birth_period_ns;
+    uint64_t until_ns;  /* records of the first event that are younger do not count */
+    uint64_t count_ns;  /* settled: at the last sample */
+    uint32_t last_node; /* of the profile, where its last sample went; PROFILE_NONE */
+    uint32_t samples_since_draw;
+    uint64_t seen_ns; /* when the helper first saw it */
+    char name[THREAD_NAME_BYTES];
+};
+
+/* How events of this process are to be. */
+struct threads_plan {
+    const struct event_traits *traits;
+    uint64_t period_ns;    /* nominal */
+    uint32_t stack_bytes;  /* 0: as the ring and the thread need */
+    uint64_t budget_bytes; /* of locked memory, for all rings */
+    pid_t app_pid;
+};
+
+struct threads {
+    struct threads_plan plan;
+    struct thread *list; /* THREADS_MAX entries, touched as used */
+    uint32_t used;       /* entries that may not be free: [0, used) */
+    uint32_t live;
+    uint64_t random;
+    /* statistics */
+    uint64_t total;     /* ever profiled */
+    uint64_t uncovered; /* ever without an event for good */
+};
+
+/* 0 or -ENOMEM. */
+int threads_init(struct threads *threads, const struct threads_plan *plan, struct arena *arena);
+
+/* Takes over a new thread. NULL where the table is full (its event is then ended). */
+struct thread *threads_admit(struct threads *threads, const struct birth *birth, uint64_t now_ns);
+
+/* The live thread TID, or NULL. */
+struct thread *threads_find(struct threads *threads, pid_t tid);
+
+/* Ends a thread's event and frees its entry. */
+void threads_retire(struct threads *threads, struct thread *thread);
+
+/*
+ * Opens the helper's own event on THREAD and puts it into *SETTLED; the caller drains the old ring
+ * up to now and then calls thread_replace. 0, or -errno: ESRCH: the thread is gone; EPERM, EACCES:
+ * never possible; the thread keeps what it has.
+ */
+int thread_open_settled(struct threads *threads, const struct thread *thread, struct event *settled,
+                        uint32_t *stack_bytes);
+
+/* Ends the old event of THREAD and goes on with SETTLED. */
+void thread_replace(struct thread *thread, const struct event *settled, uint32_t stack_bytes);
+
+/* Does THREAD's ring take more than its share of the budget, or do its stacks need a larger copy?
+ */
+bool thread_is_misfit(const struct threads *threads, const struct thread *thread);
+
+/* Draws a new period now and then, so that sampling is in step with nothing. */
+void thread_redraw_period(struct threads *threads, struct thread *thread);
+
+/* How long the rings can take samples before the first is half full, ns. */
+uint64_t threads_patience_ns(const struct threads *threads);
+
+/* Reads a thread's name from /proc. */
+void thread_read_name(pid_t app_pid, pid_t tid, char name[THREAD_NAME_BYTES]);
+
+/* Bytes of memory this process may lock for rings: what perf grants, and RLIMIT_MEMLOCK. */
+uint64_t threads_budget_bytes(void);
+
+#endif
