@@ -121,8 +121,10 @@ static void variable_set(const char *variable, const char *value)
     }
     config_read(&config, (char *const[]){assignment, NULL}, tell_value, &wrong);
     free(assignment);
-    if (wrong)
+    if (wrong) {
+        tell("the program was not run");
         exit(STATUS_USAGE);
+    }
 }
 
 /*
