@@ -10,12 +10,12 @@
  *     }
  *
  * It brings main(), which runs the tests in the order of the file (or those named on the command
- * line), prints "ok NAME", "not ok NAME file:line: what" or "skip NAME why" for each, and at the end
- * "N passed, N failed" (", N skipped" where there are any). Exit status: 0, 1 when one failed, 77 when
- * all were skipped.
+ * line), prints "ok NAME", "not ok NAME file:line: what" or "skip NAME why" for each, and at the
+ * end "N passed, N failed" (", N skipped" where there are any). Exit status: 0, 1 when one failed,
+ * 77 when all were skipped.
  *
- * CHECK* notes a failure and goes on; REQUIRE ends the test there, for what the rest stands on; SKIP
- * ends it where the machine cannot run it. All of them must run in the thread of main().
+ * CHECK* notes a failure and goes on; REQUIRE ends the test there, for what the rest stands on;
+ * SKIP ends it where the machine cannot run it. All of them must run in the thread of main().
  */
 #ifndef SELFSAMPLE_TESTS_CHECK_H
 #define SELFSAMPLE_TESTS_CHECK_H
@@ -121,7 +121,7 @@ static inline void check_mem(const char *file, int line, const char *expression,
     check_u64(__FILE__, __LINE__, #actual, (uint64_t)(actual), (uint64_t)(expected))
 #define CHECK_I64(actual, expected)                                                                \
     check_i64(__FILE__, __LINE__, #actual, (int64_t)(actual), (int64_t)(expected))
-#define CHECK_EQ_U64 CHECK_U64
+#define CHECK_EQ_U64                CHECK_U64
 #define CHECK_STR(actual, expected) check_str(__FILE__, __LINE__, #actual, actual, expected)
 #define CHECK_MEM(actual, expected, bytes)                                                         \
     check_mem(__FILE__, __LINE__, #actual, actual, expected, bytes)
