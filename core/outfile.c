@@ -1,0 +1,190 @@
+/*
+ * Output files, whole or not at all. Runs in the helper. Never overwrites, truncates or removes a
+ * file that it did not make.
+ */
+#include "outfile.h"
+
+#include <linux/fs.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "sys.h"
+
+#define TEMPORARY_TRIES 100
+#define INTERRUPTS_MAX  100 /* every signal is blocked in the helper, so even one would be odd */
+
+int outfile_init(struct outfile *out, int directory_fd, const char *path)
+{
+    out->directory_fd = directory_fd;
+    out->fd = out->committed_fd = -1;
+    out->error = 0;
+    out->bytes = out->buffered = 0;
+    out->name[0] = out->temporary[0] = '\0';
+    struct text wanted = text_over(out->path, sizeof out->path);
+    text_put(&wanted, path);
+    if (wanted.cut)
+        return -ENAMETOOLONG;
+    return *outpath_base(path) == '\0' ? -EISDIR : 0;
+}
+
+/* A hidden name beside the wanted one, likely to be free. */
+static int temporary_name(struct outfile *out, int attempt)
+{
+    struct text name = text_over(out->temporary, sizeof out->temporary);
+    text_put_bytes(&name, out->path, (size_t)(outpath_base(out->path) - out->path));
+    text_put(&name, ".selfsample-");
+    text_put_i64(&name, sys0(SYS_getpid));
+    text_put_char(&name, '-');
+    text_put_hex(&name, sys_clock_ns(CLOCK_MONOTONIC) + (uint64_t)attempt);
+    text_put(&name, ".tmp");
+    return name.cut ? -ENAMETOOLONG : 0;
+}
+
+int outfile_begin(struct outfile *out)
+{
+    out->error = 0;
+    out->bytes = out->buffered = 0;
+    for (int attempt = 0; attempt < TEMPORARY_TRIES; attempt++) {
+        int error = temporary_name(out, attempt);
+        if (error != 0)
+            return error;
+        const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+        out->fd = sys_openat(out->directory_fd, out->temporary, flags, 0666);
+        if (out->fd >= 0)
+            return 0;
+        error = out->fd;
+        out->fd = -1;
+        if (error != -EEXIST)
+            return error;
+    }
+    return -EEXIST;
+}
+
+static int write_all(int fd, const char *bytes, size_t length)
+{
+    int interrupts = 0;
+    while (length > 0) {
+        long written = sys_write(fd, bytes, length);
+        if (written == -EINTR && interrupts++ < INTERRUPTS_MAX)
+            continue;
+        if (written <= 0)
+            return written == 0 ? -EIO : (int)written;
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return 0;
+}
+
+static void buffer_flush(struct outfile *out)
+{
+    if (out->error == 0)
+        out->error = write_all(out->fd, out->buffer, out->buffered);
+    out->buffered = 0;
+}
+
+void outfile_put(struct outfile *out, const char *bytes, size_t length)
+{
+    out->bytes += length;
+    while (length > 0 && out->error == 0) {
+        size_t part = sizeof out->buffer - out->buffered;
+        part = length < part ? length : part;
+        memcpy(out->buffer + out->buffered, bytes, part);
+        out->buffered += part;
+        bytes += part;
+        length -= part;
+        if (out->buffered == sizeof out->buffer)
+            buffer_flush(out);
+    }
+}
+
+/* A network file system may tell only at a close that there was no room: close a copy, as ours has
+ * to stay open. */
+static int write_errors(int fd)
+{
+    int copy = (int)sys1(SYS_dup, fd);
+    return copy < 0 ? 0 : sys_close(copy);
+}
+
+/* Whether the name of the committed file still leads to it. Where others may rename files in the
+ * directory they can change that before the caller acts on it; there they can harm any file. */
+static bool committed_in_place(const struct outfile *out)
+{
+    struct stat ours, there;
+    if (out->committed_fd < 0 || sys_fstat(out->committed_fd, &ours) != 0)
+        return false;
+    if (sys4(SYS_newfstatat, out->directory_fd, out->name, &there, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
+    return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+/* Gives the temporary file the name NAME unless something has it: -EEXIST. */
+static int name_take(const struct outfile *out, const char *name)
+{
+    int at = out->directory_fd;
+    int error = (int)sys5(SYS_renameat2, at, out->temporary, at, name, RENAME_NOREPLACE);
+    if (error != -EINVAL && error != -ENOSYS)
+        return error;
+    /* NFS and some FUSE file systems have no RENAME_NOREPLACE, but a link never replaces either. */
+    error = (int)sys5(SYS_linkat, at, out->temporary, at, name, 0);
+    if (error == 0)
+        sys3(SYS_unlinkat, at, out->temporary, 0);
+    return error;
+}
+
+static int free_name_take(struct outfile *out)
+{
+    char candidate[OUTPATH_BYTES];
+    for (unsigned n = 0; n <= OUTFILE_SUFFIX_MAX; n++) {
+        struct text name = text_over(candidate, sizeof candidate);
+        outpath_with_suffix(&name, out->path, n);
+        int error = name.cut ? -ENAMETOOLONG : name_take(out, candidate);
+        if (error == 0)
+            memcpy(out->name, candidate, name.length + 1);
+        if (error != -EEXIST)
+            return error;
+    }
+    return -EEXIST;
+}
+
+static int name_give(struct outfile *out)
+{
+    if (!committed_in_place(out))
+        return free_name_take(out);
+    int at = out->directory_fd;
+    return (int)sys4(SYS_renameat, at, out->temporary, at, out->name);
+}
+
+int outfile_commit(struct outfile *out)
+{
+    buffer_flush(out);
+    if (out->error == 0)
+        out->error = write_errors(out->fd);
+    if (out->error == 0)
+        out->error = name_give(out);
+    if (out->error != 0) {
+        outfile_abort(out);
+        return out->error;
+    }
+    if (out->committed_fd >= 0)
+        sys_close(out->committed_fd);
+    out->committed_fd = out->fd;
+    out->fd = -1;
+    return 0;
+}
+
+void outfile_abort(struct outfile *out)
+{
+    if (out->fd < 0)
+        return;
+    sys3(SYS_unlinkat, out->directory_fd, out->temporary, 0);
+    sys_close(out->fd);
+    out->fd = -1;
+}
+
+void outfile_close(struct outfile *out)
+{
+    outfile_abort(out);
+    if (out->committed_fd >= 0)
+        sys_close(out->committed_fd);
+    out->committed_fd = -1;
+}

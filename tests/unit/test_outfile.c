@@ -1,0 +1,372 @@
+/* Output files in a directory of the test's own: names, links, full disks, limits, refusals. */
+#include "check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "outfile.h"
+
+static struct outfile out;
+static char directory[64];
+static int directory_fd = -1;
+
+static void directory_make(void)
+{
+    strcpy(directory, "/tmp/test_outfile.XXXXXX");
+    REQUIRE(mkdtemp(directory) != NULL);
+    directory_fd = open(directory, O_RDONLY | O_DIRECTORY);
+    REQUIRE(directory_fd >= 0);
+    memset(&out, 0xff, sizeof out);
+}
+
+static unsigned directory_entries(void)
+{
+    unsigned count = 0;
+    DIR *listing = opendir(directory);
+    REQUIRE(listing != NULL);
+    for (struct dirent *entry; (entry = readdir(listing)) != NULL;)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(listing);
+    return count;
+}
+
+static void directory_remove(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    CHECK(system(command) == 0);
+    close(directory_fd);
+}
+
+static const char *content(const char *name)
+{
+    static char bytes[256];
+    int fd = openat(directory_fd, name, O_RDONLY | O_NOFOLLOW);
+    if (fd < 0)
+        return NULL;
+    ssize_t length = read(fd, bytes, sizeof bytes - 1);
+    close(fd);
+    bytes[length < 0 ? 0 : length] = '\0';
+    return bytes;
+}
+
+static void file_make(const char *name, const char *text)
+{
+    int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    REQUIRE(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+static int file_write(const char *text)
+{
+    int error = outfile_begin(&out);
+    if (error != 0)
+        return error;
+    outfile_put(&out, text, strlen(text));
+    return outfile_commit(&out);
+}
+
+TEST(a_file_appears_whole)
+{
+    directory_make();
+    mode_t mask = umask(027);
+    REQUIRE(outfile_init(&out, directory_fd, "a.folded") == 0);
+    REQUIRE(outfile_begin(&out) == 0);
+    outfile_put(&out, "one ", 4);
+    outfile_put(&out, "two", 3);
+    CHECK(content("a.folded") == NULL);
+    CHECK_U64(out.bytes, 7);
+    CHECK_I64(outfile_commit(&out), 0);
+    umask(mask);
+    CHECK_STR(content("a.folded"), "one two");
+    CHECK_STR(out.name, "a.folded");
+    CHECK_U64(directory_entries(), 1);
+    struct stat status;
+    CHECK(fstatat(directory_fd, "a.folded", &status, 0) == 0);
+    CHECK_U64(status.st_mode, S_IFREG | 0640);
+    CHECK_U64(status.st_nlink, 1);
+    outfile_close(&out);
+    directory_remove();
+}
+
+TEST(abort_leaves_nothing)
+{
+    directory_make();
+    REQUIRE(outfile_init(&out, directory_fd, "a") == 0);
+    outfile_abort(&out);
+    REQUIRE(outfile_begin(&out) == 0);
+    CHECK_U64(directory_entries(), 1);
+    outfile_put(&out, "x", 1);
+    outfile_close(&out);
+    CHECK_U64(directory_entries(), 0);
+    CHECK_I64(out.fd, -1);
+    directory_remove();
+}
+
+TEST(more_than_the_buffer)
+{
+    directory_make();
+    REQUIRE(outfile_init(&out, directory_fd, "big") == 0);
+    REQUIRE(outfile_begin(&out) == 0);
+    static char block[OUTFILE_BUFFER_BYTES + 1000];
+    for (size_t i = 0; i < sizeof block; i++)
+        block[i] = (char)(i % 251);
+    for (int i = 0; i < 3; i++)
+        outfile_put(&out, block, sizeof block);
+    outfile_put(&out, block, OUTFILE_BUFFER_BYTES - 3000);
+    CHECK_I64(outfile_commit(&out), 0);
+    int fd = openat(directory_fd, "big", O_RDONLY);
+    static char back[sizeof block];
+    for (int i = 0; i < 3; i++) {
+        CHECK_I64(read(fd, back, sizeof back), sizeof back);
+        CHECK(memcmp(back, block, sizeof block) == 0);
+    }
+    CHECK_I64(read(fd, back, sizeof back), OUTFILE_BUFFER_BYTES - 3000);
+    close(fd);
+    outfile_close(&out);
+    directory_remove();
+}
+
+TEST(nothing_is_overwritten)
+{
+    directory_make();
+    file_make("a.folded", "old");
+    file_make("a.1.folded", "old1");
+    CHECK(mkdirat(directory_fd, "a.2.folded", 0755) == 0);
+    CHECK(symlinkat("nowhere", directory_fd, "a.3.folded") == 0);
+    CHECK(symlinkat("a.folded", directory_fd, "a.4.folded") == 0);
+    REQUIRE(outfile_init(&out, directory_fd, "a.folded") == 0);
+    CHECK_I64(file_write("new"), 0);
+    CHECK_STR(out.name, "a.5.folded");
+    CHECK_STR(content("a.5.folded"), "new");
+    CHECK_STR(content("a.folded"), "old");
+    CHECK_STR(content("a.1.folded"), "old1");
+    CHECK(content("nowhere") == NULL);
+    CHECK_U64(directory_entries(), 6);
+    outfile_close(&out);
+    directory_remove();
+}
+
+TEST(a_checkpoint_replaces_its_own_file)
+{
+    directory_make();
+    file_make("a", "other");
+    REQUIRE(outfile_init(&out, directory_fd, "a") == 0);
+    CHECK_I64(file_write("first"), 0);
+    CHECK_STR(content("a.1"), "first");
+    CHECK_I64(file_write("second"), 0);
+    CHECK_STR(content("a.1"), "second");
+    CHECK_I64(file_write("third"), 0);
+    CHECK_STR(content("a.1"), "third");
+    CHECK_STR(content("a"), "other");
+    CHECK_U64(directory_entries(), 2);
+    outfile_close(&out);
+    directory_remove();
+}
+
+TEST(a_checkpoint_spares_what_took_its_place)
+{
+    directory_make();
+    REQUIRE(outfile_init(&out, directory_fd, "a") == 0);
+    CHECK_I64(file_write("first"), 0);
+    CHECK(unlinkat(directory_fd, "a", 0) == 0);
+    file_make("a", "other"); /* the old inode is still held, so it cannot be this one's */
+    CHECK_I64(file_write("second"), 0);
+    CHECK_STR(content("a"), "other");
+    CHECK_STR(content("a.1"), "second");
+    CHECK(unlinkat(directory_fd, "a", 0) == 0);
+    CHECK(unlinkat(directory_fd, "a.1", 0) == 0);
+    CHECK(symlinkat("elsewhere", directory_fd, "a.1") == 0);
+    CHECK_I64(file_write("third"), 0);
+    CHECK_STR(out.name, "a");
+    CHECK_STR(content("a"), "third");
+    CHECK_U64(directory_entries(), 2);
+    outfile_close(&out);
+    directory_remove();
+}
+
+TEST(a_removed_checkpoint_comes_back)
+{
+    directory_make();
+    REQUIRE(outfile_init(&out, directory_fd, "a") == 0);
+    CHECK_I64(file_write("first"), 0);
+    CHECK(unlinkat(directory_fd, "a", 0) == 0);
+    CHECK_I64(file_write("second"), 0);
+    CHECK_STR(content("a"), "second");
+    outfile_close(&out);
+    directory_remove();
+}
+
+TEST(subdirectories_and_missing_ones)
+{
+    directory_make();
+    CHECK(mkdirat(directory_fd, "s.d", 0755) == 0);
+    REQUIRE(outfile_init(&out, directory_fd, "s.d/a") == 0);
+    CHECK_I64(file_write("x"), 0);
+    CHECK_I64(outfile_init(&out, directory_fd, "s.d/a"), 0);
+    CHECK_I64(file_write("y"), 0);
+    CHECK_STR(content("s.d/a"), "x");
+    CHECK_STR(content("s.d/a.1"), "y");
+    REQUIRE(outfile_init(&out, directory_fd, "none/a") == 0);
+    CHECK_I64(file_write("x"), -ENOENT);
+    REQUIRE(outfile_init(&out, directory_fd, "s.d/a/b") == 0);
+    CHECK_I64(file_write("x"), -ENOTDIR);
+    directory_remove();
+}
+
+TEST(paths_that_cannot_be)
+{
+    static char path[OUTPATH_BYTES + 1];
+    memset(path, 'x', OUTPATH_BYTES);
+    CHECK_I64(outfile_init(&out, AT_FDCWD, path), -ENAMETOOLONG);
+    CHECK_I64(outfile_init(&out, AT_FDCWD, ""), -EISDIR);
+    CHECK_I64(outfile_init(&out, AT_FDCWD, "/tmp/"), -EISDIR);
+    directory_make();
+    path[300] = '\0';
+    CHECK_I64(outfile_init(&out, directory_fd, path), 0);
+    CHECK_I64(file_write("x"), -ENAMETOOLONG);
+    CHECK_U64(directory_entries(), 0);
+    path[300] = 'x';
+    memset(path, '/', OUTPATH_BYTES - 2);
+    path[OUTPATH_BYTES - 1] = '\0';
+    CHECK_I64(outfile_init(&out, directory_fd, path), 0);
+    CHECK_I64(outfile_begin(&out), -ENAMETOOLONG);
+    directory_remove();
+}
+
+TEST(a_file_size_limit)
+{
+    directory_make();
+    struct rlimit before, small = {10, RLIM_INFINITY};
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    REQUIRE(outfile_init(&out, directory_fd, "a") == 0);
+    CHECK_I64(file_write("fits"), 0);
+    fflush(stdout);
+    setrlimit(RLIMIT_FSIZE, &small);
+    int error = file_write("does not fit into ten bytes");
+    setrlimit(RLIMIT_FSIZE, &before);
+    CHECK_I64(error, -EFBIG);
+    CHECK_STR(content("a"), "fits");
+    CHECK_U64(directory_entries(), 1);
+    outfile_close(&out);
+    directory_remove();
+}
+
+/* What a child, with something done to it that cannot be undone, finds; 77: it cannot be done here.
+ */
+static int in_child(int (*act)(void))
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(act());
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+static int full_disk(void)
+{
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", directory, "tmpfs", 0, "size=64k") != 0)
+        return 77;
+    directory_fd = open(directory, O_RDONLY | O_DIRECTORY);
+    static char block[100000];
+    outfile_init(&out, directory_fd, "a");
+    if (outfile_begin(&out) != 0)
+        return 1;
+    outfile_put(&out, block, sizeof block);
+    outfile_put(&out, block, sizeof block);
+    if (outfile_commit(&out) != -ENOSPC || directory_entries() != 0)
+        return 2;
+    if (file_write("small") != 0)
+        return 3;
+    outfile_close(&out); /* open for writing it would keep the disk from being made read-only */
+    if (mount("none", directory, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=64k") != 0)
+        return 77;
+    return file_write("x") == -EROFS ? 0 : 4;
+}
+
+TEST(a_full_and_a_read_only_disk)
+{
+    directory_make();
+    int result = in_child(full_disk);
+    directory_remove();
+    if (result == 77)
+        SKIP("cannot mount a tmpfs");
+    CHECK_I64(result, 0);
+}
+
+/* Answers renameat2 with ERROR, as a file system without RENAME_NOREPLACE or an old kernel does. */
+static int refuse_renameat2(unsigned error)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return -1;
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static int without_renameat2(void)
+{
+    if (refuse_renameat2(EINVAL) != 0)
+        return 77;
+    outfile_init(&out, directory_fd, "a");
+    if (file_write("new") != 0 || strcmp(out.name, "a.1") != 0 || directory_entries() != 2)
+        return 1;
+    if (strcmp(content("a"), "old") != 0 || strcmp(content("a.1"), "new") != 0)
+        return 2;
+    if (file_write("newer") != 0 || strcmp(content("a.1"), "newer") != 0)
+        return 3;
+    return directory_entries() == 2 ? 0 : 4;
+}
+
+TEST(a_file_system_that_cannot_rename_without_replacing)
+{
+    directory_make();
+    file_make("a", "old");
+    int result = in_child(without_renameat2);
+    directory_remove();
+    if (result == 77)
+        SKIP("no seccomp filter");
+    CHECK_I64(result, 0);
+}
+
+static int refused_name(void)
+{
+    if (refuse_renameat2(EPERM) != 0)
+        return 77;
+    outfile_init(&out, directory_fd, "a");
+    return file_write("x") == -EPERM && directory_entries() == 0 && out.name[0] == '\0' ? 0 : 1;
+}
+
+TEST(a_refused_name_leaves_nothing)
+{
+    directory_make();
+    int result = in_child(refused_name);
+    directory_remove();
+    if (result == 77)
+        SKIP("no seccomp filter");
+    CHECK_I64(result, 0);
+}
