@@ -185,10 +185,7 @@ TEST(a_million_nodes_fit_in_128_bytes_each)
 
 TEST(a_top_up_adds_weight_and_no_sample)
 {
-    struct arena arena;
-    struct profile profile;
-    arena_init(&arena, 0);
-    profile_init(&profile, &arena);
+    fresh(0);
     const uint32_t frames[] = {profile_frame(&profile, 1, 0x10), profile_frame(&profile, 1, 0x20)};
     uint32_t node = PROFILE_NONE;
     CHECK_I64(profile_add(&profile, frames, 2, 100, &node), 0);
