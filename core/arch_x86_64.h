@@ -45,6 +45,17 @@ static inline long arch_clone(unsigned long flags, void *stack_top, int *parent_
     return result;
 }
 
+/* Copies upwards. Processors do this at full speed by themselves (ERMS). */
+static inline void arch_copy(void *to, const void *from, size_t bytes)
+{
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+}
+
+static inline void arch_fill(void *to, int value, size_t bytes)
+{
+    __asm__ volatile("rep stosb" : "+D"(to), "+c"(bytes) : "a"(value) : "memory");
+}
+
 /* The return path of a signal handler, for rt_sigaction without libc (SA_RESTORER). */
 __attribute__((naked, unused)) static void arch_signal_return(void)
 {

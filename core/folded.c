@@ -182,45 +182,44 @@ static bool tree_merge(struct folding *folding)
 
 static bool remainder_before(const void *context, uint32_t a, uint32_t b)
 {
-    const struct folding *folding = context;
-    uint64_t left_a = profile_node_at(&folding->merged, a)->weight_ns % folding->unit_ns;
-    uint64_t left_b = profile_node_at(&folding->merged, b)->weight_ns % folding->unit_ns;
-    return left_a > left_b || (left_a == left_b && a < b);
+    const uint64_t *remainders_ns = context;
+    return remainders_ns[a] > remainders_ns[b] || (remainders_ns[a] == remainders_ns[b] && a < b);
 }
 
 static bool counts_round(struct folding *folding)
 {
-    uint32_t count = profile_node_count(&folding->merged);
-    uint32_t *order = indices_make(folding->scratch, count);
+    uint32_t count = profile_node_count(&folding->merged), candidates = 0;
+    uint64_t *remainders_ns = arena_alloc_array(folding->scratch, count, sizeof *remainders_ns);
+    uint32_t *order = arena_alloc_array(folding->scratch, count, sizeof *order);
     folding->counts = arena_alloc_array(folding->scratch, count, sizeof *folding->counts);
-    if (order == NULL || folding->counts == NULL)
+    if (remainders_ns == NULL || order == NULL || folding->counts == NULL)
         return false;
     uint64_t sum_ns = 0, given = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t weight_ns = profile_node_at(&folding->merged, i)->weight_ns;
         folding->counts[i] = weight_ns / folding->unit_ns;
+        remainders_ns[i] = weight_ns % folding->unit_ns;
+        if (remainders_ns[i] > 0)
+            order[candidates++] = i;
         given += folding->counts[i];
         sum_ns += weight_ns;
     }
-    sort_indices(order, count, remainder_before, folding);
+    sort_indices(order, candidates, remainder_before, remainders_ns);
     uint64_t left = rounded(sum_ns, folding->unit_ns) - given;
-    for (uint32_t i = 0; i < count && i < left; i++)
+    for (uint32_t i = 0; i < candidates && i < left; i++)
         folding->counts[order[i]]++;
     return true;
 }
 
 /* ---- order ---- */
 
-static bool node_before(const void *context, uint32_t a, uint32_t b)
+static bool sibling_before(const void *context, uint32_t a, uint32_t b)
 {
     const struct folding *folding = context;
-    const struct profile_node *node_a = profile_node_at(&folding->merged, a);
-    const struct profile_node *node_b = profile_node_at(&folding->merged, b);
-    if (node_a->parent != node_b->parent)
-        return node_a->parent < node_b->parent;
     if (folding->total_ns[a] != folding->total_ns[b])
         return folding->total_ns[a] > folding->total_ns[b];
-    return node_a->frame < node_b->frame;
+    return profile_node_at(&folding->merged, a)->frame <
+           profile_node_at(&folding->merged, b)->frame;
 }
 
 /* Children come after their parents, so one pass from the end sums them up. */
@@ -239,25 +238,39 @@ static bool totals_sum(struct folding *folding)
     return true;
 }
 
+static void list_sort(struct folding *folding, uint32_t *list, uint32_t *room)
+{
+    uint32_t count = 0;
+    for (uint32_t node = *list; node != PROFILE_NONE; node = folding->next_sibling[node])
+        room[count++] = node;
+    if (count < 2)
+        return;
+    sort_indices(room, count, sibling_before, folding);
+    *list = room[0];
+    for (uint32_t i = 0; i < count; i++)
+        folding->next_sibling[room[i]] = i + 1 < count ? room[i + 1] : PROFILE_NONE;
+}
+
 static bool siblings_link(struct folding *folding)
 {
     uint32_t count = profile_node_count(&folding->merged);
-    uint32_t *order = indices_make(folding->scratch, count);
+    uint32_t *room = arena_alloc_array(folding->scratch, count, sizeof *room);
     uint32_t *first = arena_alloc_array(folding->scratch, (size_t)count + 1, sizeof *first);
     uint32_t *next = arena_alloc_array(folding->scratch, count, sizeof *next);
-    if (order == NULL || first == NULL || next == NULL)
+    if (room == NULL || first == NULL || next == NULL)
         return false;
-    sort_indices(order, count, node_before, folding);
-    for (uint32_t i = 0; i <= count; i++)
-        first[i] = PROFILE_NONE;
-    for (uint32_t i = count; i-- > 0;) {
-        uint32_t parent = profile_node_at(&folding->merged, order[i])->parent;
-        uint32_t *list = &first[parent == PROFILE_NONE ? count : parent];
-        next[order[i]] = *list;
-        *list = order[i];
-    }
     folding->first_child = first;
     folding->next_sibling = next;
+    for (uint32_t i = 0; i <= count; i++)
+        first[i] = PROFILE_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t parent = profile_node_at(&folding->merged, i)->parent;
+        uint32_t *list = &first[parent == PROFILE_NONE ? count : parent];
+        next[i] = *list;
+        *list = i;
+    }
+    for (uint32_t i = 0; i <= count; i++)
+        list_sort(folding, &first[i], room);
     return true;
 }
 

@@ -28,6 +28,7 @@ struct birth {
     struct event event;   /* mapping NULL where it could not have one */
     int refusal;          /* -errno of that, or 0 */
     uint64_t period_ns;   /* its event's own, see sampling.h */
+    bool plain;           /* that is near the nominal one, since it will not be settled */
     uint32_t stack_bytes; /* its event's copies */
     char name[THREAD_NAME_BYTES];
 };

@@ -24,6 +24,7 @@ struct thread {
     pid_t tid; /* 0: this entry is free */
     struct event event;
     struct ring ring;
+    bool plain;            /* not settled, yet weights are differences of its count */
     bool settled; /* the event is the helper's own, and weights are differences of its count */
     bool dead;    /* no more records will come */
     bool refused; /* settling it failed for good */

@@ -1,0 +1,337 @@
+/* The stage between the rings and the profile. Runs in the helper; never touches the app's live
+ * stack. */
+#include "collector.h"
+
+#include <errno.h>
+
+#include "record.h"
+#include "sampling.h"
+#include "stack_frames.h"
+#include "sys.h"
+#include "text.h"
+
+/* A ring with data, by the time of its oldest record. */
+struct due {
+    uint64_t time_ns;
+    uint32_t thread; /* index */
+};
+
+int collector_init(struct collector *collector, const struct collector_setup *setup)
+{
+    struct arena *arena = setup->arena;
+    *collector = (struct collector){
+        .arena = arena,
+        .config = setup->config,
+        .between_records = setup->between_records,
+        .context = setup->context,
+        .ips = arena_alloc_array(arena, UNWIND_FRAMES_MAX, sizeof(uint64_t)),
+        .frames = arena_alloc_array(arena, STACK_FRAMES_MAX, sizeof(uint32_t)),
+        .bounce = arena_alloc(arena, RECORD_BYTES_MAX),
+        .due = arena_alloc_array(arena, THREADS_MAX, sizeof(struct due)),
+    };
+    if (collector->ips == NULL || collector->frames == NULL || collector->bounce == NULL ||
+        collector->due == NULL)
+        return -ENOMEM;
+    app_memory_init(&collector->memory, arena);
+    modules_init(&collector->modules, arena, &collector->memory, setup->our_address);
+    unwinder_init(&collector->unwinder, setup->library, &collector->modules, &collector->memory);
+    profile_init(&collector->profile, arena);
+    sequence_init(&collector->texts, arena, COLLECTOR_TEXT_BYTES);
+    modules_scan(&collector->modules);
+    return threads_init(&collector->threads, &setup->plan, arena);
+}
+
+void collector_take_births(struct collector *collector, struct mailbox *mailbox)
+{
+    if (__atomic_load_n(&mailbox->unread, __ATOMIC_ACQUIRE) == 0)
+        return;
+    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    struct birth birth;
+    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
+        if (mailbox_take(mailbox, i, &birth))
+            threads_admit(&collector->threads, &birth, now_ns);
+}
+
+/* What a sample weighs, see sampling.h; 0: it does not count. */
+static uint64_t weigh(struct collector *collector, struct thread *thread,
+                      const struct record *record)
+{
+    if (record->time_ns > thread->until_ns)
+        return 0;
+    if (!thread->settled && !thread->plain)
+        return sampling_birth_weight_ns(collector->threads.plan.period_ns, thread->birth_period_ns,
+                                        record->sample.count_ns);
+    uint64_t passed = record->sample.count_ns - thread->count_ns;
+    thread->count_ns = record->sample.count_ns;
+    return passed;
+}
+
+static void handle_sample(struct collector *collector, struct thread *thread,
+                          const struct record *record)
+{
+    thread->samples_since_draw++;
+    uint64_t weight_ns = weigh(collector, thread, record);
+    if (weight_ns == 0)
+        return;
+    enum unwind_end end;
+    size_t count = stack_frames(collector, thread, record, &end);
+    if (end == UNWIND_ROOT)
+        collector->whole++;
+    else
+        collector->truncated++;
+    thread->wants_more_stack |= end == UNWIND_CUT;
+    profile_add(&collector->profile, collector->frames, count, weight_ns, &thread->last_node);
+}
+
+static void handle_name(struct collector *collector, const struct record *record)
+{
+    struct thread *thread = threads_find(&collector->threads, (pid_t)record->tid);
+    if (thread == NULL)
+        return;
+    struct text name = text_over(thread->name, sizeof thread->name);
+    text_put(&name, record->name);
+    thread->text = UINT32_MAX;
+}
+
+static void handle_birth(struct collector *collector, const struct record *record)
+{
+    if ((pid_t)record->pid == collector->threads.plan.app_pid &&
+        threads_find(&collector->threads, (pid_t)record->tid) == NULL)
+        collector->scan_wanted = true;
+}
+
+static void handle(struct collector *collector, struct thread *thread, const struct record *record)
+{
+    switch (record->kind) {
+    case RECORD_SAMPLE:
+        handle_sample(collector, thread, record);
+        break;
+    case RECORD_NAME:
+        handle_name(collector, record);
+        break;
+    case RECORD_EXEC:
+        collector->exec_seen = true;
+        break;
+    case RECORD_MAP:
+        if ((pid_t)record->pid == collector->threads.plan.app_pid)
+            modules_map(&collector->modules, record->map.start, record->map.bytes,
+                        record->map.file_offset, record->map.inode, record->map.path);
+        break;
+    case RECORD_BIRTH:
+        handle_birth(collector, record);
+        break;
+    case RECORD_DEATH:
+        if ((pid_t)record->tid == thread->tid)
+            thread->dead = true;
+        break;
+    case RECORD_LOST:
+        collector->lost += record->lost;
+        break;
+    case RECORD_THROTTLE:
+        collector->throttled++;
+        break;
+    case RECORD_OTHER:
+        break;
+    }
+}
+
+/* Handles the oldest record of THREAD's ring. False where there is none. */
+static bool handle_next(struct collector *collector, struct thread *thread)
+{
+    size_t bytes;
+    const void *data = ring_peek(&thread->ring, &bytes, collector->bounce);
+    if (data == NULL)
+        return false;
+    struct record record;
+    if (record_decode(&record, data, bytes, collector->threads.plan.traits->kernel_frames) == 0)
+        handle(collector, thread, &record);
+    ring_advance(&thread->ring, bytes);
+    if (collector->between_records != NULL)
+        collector->between_records(collector->context);
+    return true;
+}
+
+/* Moves the entry at INDEX down to its place in a heap of COUNT, the smallest time on top. */
+static void due_sink(struct due *due, uint32_t count, uint32_t index)
+{
+    for (;;) {
+        uint32_t least = index;
+        for (uint32_t child = 2 * index + 1; child <= 2 * index + 2 && child < count; child++)
+            if (due[child].time_ns < due[least].time_ns)
+                least = child;
+        if (least == index)
+            return;
+        struct due moved = due[index];
+        due[index] = due[least];
+        due[least] = moved;
+        index = least;
+    }
+}
+
+static uint32_t due_gather(struct collector *collector)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < collector->threads.used; i++) {
+        struct thread *thread = &collector->threads.list[i];
+        if (thread->tid == 0 || thread->event.mapping == NULL || !ring_has_data(&thread->ring))
+            continue;
+        collector->due[count++] = (struct due){ring_peek_time_ns(&thread->ring), i};
+    }
+    for (uint32_t i = count / 2; i-- > 0;)
+        due_sink(collector->due, count, i);
+    return count;
+}
+
+void collector_drain(struct collector *collector, uint64_t until_ns)
+{
+    struct due *due = collector->due;
+    uint32_t count = due_gather(collector);
+    while (count > 0 && due[0].time_ns <= until_ns && !collector->exec_seen) {
+        struct thread *thread = &collector->threads.list[due[0].thread];
+        handle_next(collector, thread);
+        if (ring_has_data(&thread->ring))
+            due[0].time_ns = ring_peek_time_ns(&thread->ring);
+        else
+            due[0] = due[--count];
+        due_sink(due, count, 0);
+    }
+}
+
+/* What THREAD has used since its last sample goes where that sample went. */
+static void settle_account(struct collector *collector, struct thread *thread)
+{
+    uint64_t count_ns;
+    if (!thread->settled || thread->event.fd < 0 || thread->last_node == PROFILE_NONE ||
+        event_read_count(&thread->event, &count_ns) != 0 || count_ns <= thread->count_ns)
+        return;
+    profile_top_up(&collector->profile, thread->last_node, count_ns - thread->count_ns);
+    thread->count_ns = count_ns;
+}
+
+/* The old event's records up to the moment the new one began to count, and no later ones. */
+static void drain_until(struct collector *collector, struct thread *thread, uint64_t until_ns)
+{
+    thread->until_ns = until_ns;
+    while (!collector->exec_seen && handle_next(collector, thread)) {
+        /* The event still runs, but its ring is finite. */
+        if (sys_clock_ns(CLOCK_MONOTONIC) > until_ns + 20000000)
+            break;
+    }
+}
+
+static void settle(struct collector *collector, struct thread *thread)
+{
+    struct event event;
+    uint32_t stack_bytes;
+    int result = thread_open_settled(&collector->threads, thread, &event, &stack_bytes);
+    thread->refused = result != 0 && result != -ESRCH;
+    collector->settling_refused |= result == -EACCES || result == -EPERM;
+    if (result != 0)
+        return;
+    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    if (thread->event.mapping != NULL)
+        drain_until(collector, thread, now_ns);
+    settle_account(collector, thread);
+    thread_replace(thread, &event, stack_bytes);
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Admits the thread of that directory entry if it is unknown. */
+static void scan_entry(struct collector *collector, const char *name, uint64_t now_ns)
+{
+    pid_t tid = 0;
+    for (; is_digit(*name) && tid < (1 << 24); name++)
+        tid = tid * 10 + (*name - '0');
+    if (tid == 0 || *name != '\0' || threads_find(&collector->threads, tid) != NULL)
+        return;
+    struct birth birth = {.tid = tid, .event.fd = -1};
+    thread_read_name(collector->threads.plan.app_pid, tid, birth.name);
+    threads_admit(&collector->threads, &birth, now_ns);
+}
+
+/* The part of linux_dirent64 before the name (getdents64(2)). */
+struct directory_entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+static void scan_tasks(struct collector *collector)
+{
+    char path[32], buffer[4096] __attribute__((aligned(8)));
+    struct text text = text_over(path, sizeof path);
+    text_put(&text, "/proc/");
+    text_put_u64(&text, (uint64_t)collector->threads.plan.app_pid);
+    text_put(&text, "/task");
+    int fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return;
+    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    long got;
+    while ((got = sys3(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
+        for (long at = 0; at + (long)sizeof(struct directory_entry) < got;) {
+            const struct directory_entry *entry = (const void *)(buffer + at);
+            scan_entry(collector, entry->name, now_ns);
+            at += entry->bytes;
+        }
+    }
+    sys_close(fd);
+}
+
+/* Unknown threads: at once where a record told of one, else now and then. A thread that has a slot
+ * reserved is about to come by itself. */
+static void scan_if_due(struct collector *collector, const struct mailbox *mailbox, uint64_t now_ns)
+{
+    if (!collector->scan_wanted && now_ns - collector->scanned_ns < 1000000000u)
+        return;
+    if (mailbox_has_reserved(mailbox) && now_ns - collector->scanned_ns < 100000000u)
+        return;
+    collector->scan_wanted = false;
+    collector->scanned_ns = now_ns;
+    scan_tasks(collector);
+}
+
+void collector_keep_house(struct collector *collector, const struct mailbox *mailbox)
+{
+    struct threads *threads = &collector->threads;
+    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    scan_if_due(collector, mailbox, now_ns);
+    for (uint32_t i = 0; i < threads->used && !collector->exec_seen; i++) {
+        struct thread *thread = &threads->list[i];
+        if (thread->tid == 0)
+            continue;
+        if (thread->dead) {
+            settle_account(collector, thread);
+            threads_retire(threads, thread);
+        } else if (!thread->refused && thread_is_misfit(threads, thread)) {
+            settle(collector, thread);
+        } else {
+            thread_redraw_period(threads, thread);
+        }
+        if (collector->between_records != NULL)
+            collector->between_records(collector->context);
+    }
+}
+
+void collector_settle_accounts(struct collector *collector)
+{
+    for (uint32_t i = 0; i < collector->threads.used; i++) {
+        struct thread *thread = &collector->threads.list[i];
+        if (thread->tid == 0)
+            continue;
+        settle_account(collector, thread);
+        if (thread->event.mapping == NULL)
+            collector->threads.uncovered++;
+    }
+}
+
+const char *collector_text(const struct collector *collector, uint64_t index)
+{
+    return index < collector->texts.count ? sequence_at(&collector->texts, (uint32_t)index) : "?";
+}

@@ -1,0 +1,91 @@
+/*
+ * From records to the profile: takes the records of all threads' rings in the order of their times,
+ * keeps the module map and the thread names up to date with them, unwinds the samples and counts
+ * them.
+ *
+ * Thread safety: one task at a time; the helper. No libc, no allocation but from the arena.
+ */
+#ifndef SELFSAMPLE_CORE_COLLECTOR_H
+#define SELFSAMPLE_CORE_COLLECTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app_memory.h"
+#include "config.h"
+#include "mailbox.h"
+#include "modules.h"
+#include "profile.h"
+#include "threads.h"
+#include "unwind.h"
+
+/* Frames that are in no module, as module numbers of the profile's frames. */
+#define FRAME_OF_TEXT    0xfffffff0u /* the address is an index of collector_text */
+#define FRAME_OF_KERNEL  0xfffffff1u
+#define FRAME_OF_UNKNOWN 0xfffffff2u /* an address where no code is known */
+
+struct record;
+
+struct collector {
+    struct arena *arena;
+    const struct config *config;
+    struct app_memory memory;
+    struct modules modules;
+    struct unwinder unwinder;
+    struct profile profile;
+    struct threads threads;
+
+    /* Called between records: lets the helper be stopped where it holds nothing (fork). */
+    void (*between_records)(void *context);
+    void *context;
+
+    bool exec_seen;        /* the process has become another program: nothing more is ours */
+    bool settling_refused; /* the helper may not open events on this process's threads */
+    bool scan_wanted;      /* a thread was made that we may not know */
+    uint64_t scanned_ns;
+
+    /* statistics */
+    uint64_t whole, truncated, lost, throttled;
+
+    struct sequence texts; /* of char[COLLECTOR_TEXT_BYTES] */
+    uint64_t *ips;         /* of the sample in work, leaf first */
+    uint32_t *frames;      /* of the sample in work, root first */
+    uint8_t *bounce;       /* for records that wrap */
+    struct due *due;       /* heap of rings by the time of their next record */
+};
+
+#define COLLECTOR_TEXT_BYTES 40u
+
+/* What the collector stands on; all of it outlives it. */
+struct collector_setup {
+    struct arena *arena;
+    const struct config *config;
+    struct threads_plan plan;
+    const struct unwind_library *library;
+    uint64_t our_address; /* any code address of selfsample itself */
+    void (*between_records)(void *context);
+    void *context;
+};
+
+/* 0, or -ENOMEM. */
+int collector_init(struct collector *collector, const struct collector_setup *setup);
+
+/* Takes the births that wait in the mailbox. */
+void collector_take_births(struct collector *collector, struct mailbox *mailbox);
+
+/*
+ * Handles all records that are not younger than UNTIL_NS (CLOCK_MONOTONIC; UINT64_MAX: all), in the
+ * order of their times over all rings. Ends early where the process has exec'd.
+ */
+void collector_drain(struct collector *collector, uint64_t until_ns);
+
+/* Settles new threads, refits rings, retires the dead, finds unknown threads. Between drains. */
+void collector_keep_house(struct collector *collector, const struct mailbox *mailbox);
+
+/* Brings every thread's weights up to its clock: once, after the last drain. */
+void collector_settle_accounts(struct collector *collector);
+
+/* The text of a FRAME_OF_TEXT. */
+const char *collector_text(const struct collector *collector, uint64_t index);
+
+#endif

@@ -1,0 +1,214 @@
+/*
+ * Making the helper, and its own process state: signals, descriptors, limits, name. helper_start,
+ * helper_wake and helper_wait_end run in the app's threads, all else in the helper.
+ */
+#include "helper.h"
+
+#include <linux/futex.h>
+#include <linux/sched.h>
+#include <linux/sched/types.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "sys.h"
+
+#define STACK_BYTES      (6u * 1024 * 1024) /* touched as used; demanglers recurse */
+#define GUARD_BYTES      4096u
+#define MEMORY_BYTES     (GUARD_BYTES + STACK_BYTES + ARCH_TLS_BELOW_BYTES + ARCH_TLS_ABOVE_BYTES)
+#define STATUS_FAULT     2
+#define SLICE_NS         100000u /* asks the scheduler for prompt, short turns (Linux 6.12) */
+#define CLOSE_RANGE_CALL 436     /* since Linux 5.9; older headers lack the name */
+
+/* The signal that the kernel sends us when the thread that made us ends. */
+#define SIGNAL_PARENT   SIGCHLD
+#define SIGNAL_SNAPSHOT SIGUSR1
+
+/* The kernel's struct sigaction (not libc's), and a set of all 64 signals. */
+struct kernel_sigaction {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)(void);
+    uint64_t mask;
+};
+
+static struct helper *helper_of_handlers;
+
+static void on_wake(int signal)
+{
+    if (signal == SIGNAL_SNAPSHOT)
+        __atomic_store_n(&helper_of_handlers->snapshot_wanted, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&helper_of_handlers->wakes, 1, __ATOMIC_RELEASE);
+}
+
+/* A fault of our own. Kernels before 5.16 would kill the app with us if the signal killed us. */
+static void on_fault(int signal)
+{
+    (void)signal;
+    sys1(SYS_exit_group, STATUS_FAULT);
+}
+
+static void handler_set(int signal, void (*handler)(int))
+{
+    struct kernel_sigaction action = {
+        .handler = handler, .flags = SA_RESTART | ARCH_SA_RESTORER, .restorer = arch_signal_return};
+    sys4(SYS_rt_sigaction, signal, &action, NULL, sizeof action.mask);
+}
+
+static void signals_set(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    uint64_t blocked = ~0ull;
+    for (int signal = 1; signal < 32; signal++) /* the app's handlers are not ours */
+        if (signal != SIGKILL && signal != SIGSTOP)
+            handler_set(signal, SIG_IGN);
+    for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++) {
+        handler_set(faults[i], on_fault);
+        blocked &= ~(1ull << (faults[i] - 1));
+    }
+    handler_set(SIGNAL_PARENT, on_wake);
+    handler_set(SIGNAL_SNAPSHOT, on_wake);
+    blocked &= ~(1ull << (SIGNAL_PARENT - 1) | 1ull << (SIGNAL_SNAPSHOT - 1));
+    sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof blocked);
+}
+
+/* Closing a pipe's or socket's end matters to whoever waits for its other end; a terminal or a file
+ * may stay open for a last word. */
+static bool stderr_may_stay(void)
+{
+    struct stat status;
+    return sys_fstat(2, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISREG(status.st_mode));
+}
+
+static void descriptors_close(bool keep_stderr)
+{
+    sys_close(0);
+    sys_close(1);
+    if (!keep_stderr)
+        sys_close(2);
+    if (sys3(CLOSE_RANGE_CALL, 3, ~0u, 0) == 0)
+        return;
+    struct rlimit limit;
+    if (sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) != 0 || limit.rlim_cur > 65536)
+        limit.rlim_cur = 65536;
+    for (int fd = 3; fd < (int)limit.rlim_cur; fd++)
+        sys_close(fd);
+}
+
+static void limit_raise(int resource)
+{
+    struct rlimit limit;
+    if (sys4(SYS_prlimit64, 0, resource, NULL, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    sys4(SYS_prlimit64, 0, resource, &limit, NULL);
+}
+
+static void process_state_set(struct helper *helper)
+{
+    struct rlimit no_core = {0, 0};
+    struct sched_attr attr = {.size = sizeof attr, .sched_policy = 0, .sched_runtime = SLICE_NS};
+    sys3(SYS_prctl, PR_SET_NAME, "selfsample", 0);
+    sys2(SYS_setpgid, 0, 0); /* a kill of the app's process group must not take the profile */
+    sys3(SYS_prctl, PR_SET_PDEATHSIG, SIGNAL_PARENT, 0);
+    sys4(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, NULL);
+    limit_raise(RLIMIT_NOFILE);
+    limit_raise(RLIMIT_MEMLOCK);
+    limit_raise(RLIMIT_CPU);
+    attr.sched_nice = (int32_t)(20 - sys2(SYS_getpriority, PRIO_PROCESS, 0));
+    sys3(SYS_sched_setattr, 0, &attr, 0);
+    helper->has_stderr = stderr_may_stay();
+    descriptors_close(helper->has_stderr);
+}
+
+static void entry(void *argument)
+{
+    struct helper *helper = argument;
+    helper_of_handlers = helper;
+    signals_set();
+    process_state_set(helper);
+    helper->run(helper->context);
+    sys1(SYS_exit_group, 0);
+    __builtin_unreachable();
+}
+
+/* The guard page is at the bottom, then the stack, then the thread block. */
+static int memory_map(struct helper *helper)
+{
+    uint8_t *memory = sys_mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (sys_is_error(memory))
+        return (int)(intptr_t)memory;
+    sys3(SYS_mprotect, memory, GUARD_BYTES, PROT_NONE);
+    sys3(SYS_madvise, memory, MEMORY_BYTES, MADV_DONTFORK);
+    helper->memory = memory;
+    helper->memory_bytes = MEMORY_BYTES;
+    return 0;
+}
+
+int helper_start(struct helper *helper, void (*run)(void *context), void *context)
+{
+    int result = memory_map(helper);
+    if (result != 0)
+        return result;
+    helper->run = run;
+    helper->context = context;
+    helper->app_pid = (pid_t)sys0(SYS_getpid);
+    uint8_t *stack_top = helper->memory + GUARD_BYTES + STACK_BYTES;
+    void *thread_pointer = stack_top + ARCH_TLS_BELOW_BYTES;
+    arch_tls_prepare(thread_pointer);
+    /* The helper must not run a handler of the app's before it has its own. */
+    uint64_t all = ~0ull, before;
+    sys4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+    long pid = arch_clone(
+        CLONE_VM | CLONE_SETTLS | CLONE_UNTRACED | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
+        stack_top, (int *)&helper->tid, (int *)&helper->tid, thread_pointer, entry, helper);
+    sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    if (pid < 0) {
+        sys_munmap(helper->memory, helper->memory_bytes);
+        helper->memory = NULL;
+        return (int)pid;
+    }
+    return 0;
+}
+
+void helper_wake(struct helper *helper)
+{
+    __atomic_add_fetch(&helper->wakes, 1, __ATOMIC_RELEASE);
+    sys3(SYS_futex, &helper->wakes, FUTEX_WAKE, 1);
+}
+
+bool helper_wait_end(struct helper *helper, uint64_t timeout_ns)
+{
+    uint64_t end_ns = sys_clock_ns(CLOCK_MONOTONIC) + timeout_ns;
+    for (;;) {
+        uint32_t tid = __atomic_load_n(&helper->tid, __ATOMIC_ACQUIRE);
+        uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+        if (tid == 0 || now_ns >= end_ns)
+            return tid == 0;
+        struct timespec left = {(time_t)((end_ns - now_ns) / 1000000000u),
+                                (long)((end_ns - now_ns) % 1000000000u)};
+        sys4(SYS_futex, &helper->tid, FUTEX_WAIT, tid, &left);
+    }
+}
+
+void helper_reap(struct helper *helper, pid_t pid)
+{
+    sys4(SYS_wait4, pid, NULL, __WCLONE, NULL);
+    sys_munmap(helper->memory, helper->memory_bytes);
+    helper->memory = NULL;
+}
+
+void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns)
+{
+    struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
+                               (long)(timeout_ns % 1000000000u)};
+    sys4(SYS_futex, &helper->wakes, FUTEX_WAIT, wakes, &timeout);
+}
+
+bool helper_app_is_gone(const struct helper *helper)
+{
+    return (pid_t)sys0(SYS_getppid) != helper->app_pid;
+}

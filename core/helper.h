@@ -1,0 +1,57 @@
+/*
+ * The helper: a task that shares the app's memory and nothing else.
+ *
+ * It is made by clone(CLONE_VM) with a thread block, a file table, signal handlers and a process id
+ * of its own, so it outlives the app's threads however they end, holds none of the app's
+ * descriptors, and libc does not know it: a single-threaded app stays single-threaded.
+ *
+ * The code that runs in it must call nothing of libc that locks, allocates or uses thread-local
+ * data.
+ */
+#ifndef SELFSAMPLE_CORE_HELPER_H
+#define SELFSAMPLE_CORE_HELPER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The helper's side of a session, in memory that both sides see. */
+struct helper {
+    uint32_t tid;   /* of the helper while it lives; the kernel clears and wakes it at its end */
+    uint32_t wakes; /* counts reasons to look up; futex */
+    pid_t app_pid;
+    bool has_stderr;          /* the app's stderr could be kept: a terminal or a file, not a pipe */
+    uint32_t snapshot_wanted; /* by SIGUSR1 to the helper */
+    void (*run)(void *context);
+    void *context;
+    uint8_t *memory; /* thread block and stack */
+    size_t memory_bytes;
+};
+
+/*
+ * Starts a helper that calls RUN(CONTEXT) and then ends. The calling thread's thread block is the
+ * model of the helper's. Returns 0 or -errno.
+ */
+int helper_start(struct helper *helper, void (*run)(void *context), void *context);
+
+/* From the app: makes the helper look up. */
+void helper_wake(struct helper *helper);
+
+/* From the app: waits until the helper has ended, at the most TIMEOUT_NS. True if it has. */
+bool helper_wait_end(struct helper *helper, uint64_t timeout_ns);
+
+/* From the app, once the helper has ended: lets the kernel forget it, and frees its stack. */
+void helper_reap(struct helper *helper, pid_t pid);
+
+/* In the helper: sleeps for TIMEOUT_NS, or until it is woken since WAKES was read. */
+void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns);
+
+static inline uint32_t helper_wakes(const struct helper *helper)
+{
+    return __atomic_load_n(&helper->wakes, __ATOMIC_ACQUIRE);
+}
+
+/* In the helper: has the app's process ended? (True once all its threads have.) */
+bool helper_app_is_gone(const struct helper *helper);
+
+#endif

@@ -1,0 +1,184 @@
+/* Writes a session's results. Runs in the helper. */
+#include "publish.h"
+
+#include "folded.h"
+#include "frame_names.h"
+#include "message.h"
+#include "summary.h"
+#include "sys.h"
+
+#define ARENA_BYTES_MAX (1024u * 1024 * 1024)
+
+static void report_write(const struct publisher *publisher, struct text *line)
+{
+    if (publisher->report_fd < 0)
+        return;
+    text_put_char(line, '\n');
+    sys_write(publisher->report_fd, line->start, line->length);
+}
+
+void publisher_init(struct publisher *publisher, struct session *session,
+                    struct collector *collector)
+{
+    *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
+    arena_init(&publisher->arena, ARENA_BYTES_MAX);
+    if (session->config.report_path[0] == '\0')
+        return;
+    publisher->report_fd = sys_open(session->config.report_path, O_WRONLY | O_NONBLOCK, 0);
+    char buffer[SUMMARY_REPORT_BYTES];
+    struct text line = text_over(buffer, sizeof buffer);
+    struct summary summary = {.pid = session->app_pid, .program = session->program};
+    summary_report_start(&summary, &line);
+    report_write(publisher, &line);
+}
+
+/* A line for the user: at once where stderr could be kept, else left for the app to say at its end.
+ */
+static void notice(struct publisher *publisher, const char *lines)
+{
+    struct session *session = publisher->session;
+    if (session->helper.has_stderr) {
+        message_write(2, lines);
+        return;
+    }
+    struct text text = text_over(session->notice, sizeof session->notice);
+    text_put(&text, lines);
+}
+
+static struct outfile *out_open(struct publisher *publisher)
+{
+    if (publisher->out == NULL) {
+        publisher->out = arena_alloc(&publisher->arena, sizeof *publisher->out);
+        if (publisher->out != NULL &&
+            outfile_init(publisher->out, AT_FDCWD, publisher->session->out_path) != 0)
+            publisher->out = NULL;
+    }
+    return publisher->out;
+}
+
+/* Names, lines, file. 0 or -errno. */
+static int write_profile(struct publisher *publisher)
+{
+    struct session *session = publisher->session;
+    struct outfile *out = out_open(publisher);
+    if (out == NULL)
+        return -ENOMEM;
+    int result = outfile_begin(out);
+    if (result != 0)
+        return result;
+    struct arena_mark mark = arena_mark(&publisher->arena);
+    struct arena scratch;
+    arena_init(&scratch, ARENA_BYTES_MAX);
+    struct frame_names names;
+    frame_names_find(&names, publisher->collector, &publisher->arena, &scratch, &session->progress);
+    publisher->kernel_hidden |= names.kernel_hidden;
+    struct folded_names source = {frame_name, &names};
+    folded_write(&publisher->collector->profile, source, session->config.unit, session->period_ns,
+                 out, &scratch);
+    arena_destroy(&scratch);
+    arena_release(&publisher->arena, mark);
+    return outfile_commit(out);
+}
+
+static struct summary summarize(const struct publisher *publisher, uint64_t app_cpu_ns)
+{
+    const struct session *session = publisher->session;
+    const struct collector *collector = publisher->collector;
+    const struct event_traits *traits = &session->traits;
+    struct summary summary = {
+        .pid = session->app_pid,
+        .program = session->program,
+        .samples = collector->profile.samples,
+        .cpu_seen_ns = collector->profile.weight_ns,
+        .cpu_clock_ns = app_cpu_ns,
+        .whole_stacks = collector->whole,
+        .truncated_stacks = collector->truncated,
+        .lost_samples = collector->lost,
+        .threads = collector->threads.total,
+        .uncovered_threads = collector->threads.uncovered,
+        .engine = "perf",
+        .rate_hz = session->config.rate_hz,
+        .kernel_frames = traits->kernel_frames,
+        .helper_cpu_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+        .arena_bytes = collector->arena->peak_bytes,
+    };
+    if (session->config.kernel == CONFIG_KERNEL_NO)
+        summary.kernel_reason = "SELFSAMPLE_KERNEL=no";
+    else if (!traits->kernel_frames)
+        summary.kernel_reason = "kernel.perf_event_paranoid is above 1";
+    else if (publisher->kernel_hidden)
+        summary.kernel_reason = "names hidden by kernel.kptr_restrict";
+    return summary;
+}
+
+/* Where the file is, as an absolute path, since the reader has another working directory. */
+static void file_path(const struct publisher *publisher, struct text *path)
+{
+    const char *name = publisher->out->name;
+    char cwd[OUTPATH_BYTES];
+    if (name[0] != '/' && sys2(SYS_getcwd, cwd, sizeof cwd) > 0) {
+        text_put(path, cwd);
+        text_put_char(path, '/');
+    }
+    text_put(path, name);
+}
+
+static void error_line(struct text *line, const struct session *session, int error)
+{
+    text_put(line, "selfsample: ");
+    text_put(line, session->out_path);
+    text_put(line, ": the profile can't be written: ");
+    text_put_error(line, -error);
+    text_put(line, "; set SELFSAMPLE_OUT to a place that can be written to");
+}
+
+static void tell(struct publisher *publisher, struct summary *summary, int error)
+{
+    char path_buffer[OUTPATH_BYTES], buffer[SUMMARY_REPORT_BYTES];
+    struct text path = text_over(path_buffer, sizeof path_buffer);
+    struct text line = text_over(buffer, sizeof buffer);
+    if (error != 0) {
+        error_line(&line, publisher->session, error);
+        summary->error = buffer + sizeof "selfsample: " - 1;
+        notice(publisher, buffer);
+    } else if (publisher->out != NULL && publisher->out->name[0] != '\0') {
+        file_path(publisher, &path);
+        summary->file_path = path_buffer;
+    }
+    char report_buffer[SUMMARY_REPORT_BYTES];
+    struct text report = text_over(report_buffer, sizeof report_buffer);
+    summary_report(summary, &report);
+    report_write(publisher, &report);
+    if (publisher->session->config.summary) {
+        line = text_over(buffer, sizeof buffer);
+        summary_print(summary, &line);
+        notice(publisher, buffer);
+    }
+}
+
+void publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns)
+{
+    if (publisher->collector->profile.samples == 0 || app_cpu_ns < publisher->session->period_ns)
+        return;
+    write_profile(publisher);
+}
+
+void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
+{
+    struct summary summary = summarize(publisher, app_cpu_ns);
+    int error = 0;
+    bool worth_it =
+        summary.samples > 0 && (app_cpu_ns == 0 || app_cpu_ns >= publisher->session->period_ns);
+    if (worth_it)
+        error = write_profile(publisher);
+    summary = summarize(publisher, app_cpu_ns);
+    tell(publisher, &summary, error);
+}
+
+void publisher_fail(struct publisher *publisher, int error)
+{
+    struct summary summary = {.pid = publisher->session->app_pid,
+                              .program = publisher->session->program,
+                              .engine = "perf"};
+    tell(publisher, &summary, error);
+}

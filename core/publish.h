@@ -1,0 +1,41 @@
+/*
+ * What comes out of a session: the file, the report to the `selfsample` command, the lines for the
+ * user.
+ *
+ * Thread safety: one task at a time; the helper.
+ */
+#ifndef SELFSAMPLE_CORE_PUBLISH_H
+#define SELFSAMPLE_CORE_PUBLISH_H
+
+#include <stdint.h>
+
+#include "arena.h"
+#include "collector.h"
+#include "outfile.h"
+#include "session.h"
+
+struct publisher {
+    struct session *session;
+    struct collector *collector;
+    struct arena arena;  /* of the names of one writing, and of the file's buffer */
+    struct outfile *out; /* once the first writing began */
+    int report_fd;       /* FIFO to the command; -1: none */
+    bool kernel_hidden;  /* see frame_names.h */
+};
+
+/* Opens the way to the command, if there is one, and tells it that this process has begun. */
+void publisher_init(struct publisher *publisher, struct session *session,
+                    struct collector *collector);
+
+/* Writes the profile so far, in place of what was written before. APP_CPU_NS: the process's CPU
+ * time. */
+void publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns);
+
+/* Writes the whole profile and the report. A process that used less CPU time than a period leaves
+ * no file: there is nothing in it to see. */
+void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns);
+
+/* There will be no profile: tells why. */
+void publisher_fail(struct publisher *publisher, int error);
+
+#endif

@@ -1,0 +1,173 @@
+/*
+ * The helper's life: take births, drain, unwind, count, keep house, sleep; at the end write the
+ * file.
+ *
+ * Runs in the helper only. Every loop ends: the main one when the app says so, is gone or has
+ * become another program.
+ */
+#include "session.h"
+
+#include <linux/futex.h>
+
+#include "collector.h"
+#include "publish.h"
+#include "sys.h"
+
+#define ARENA_BYTES_MAX (512u * 1024 * 1024)
+
+#define SLEEP_NS_MIN   500000u
+#define SLEEP_NS_MAX   50000000u
+#define SLEEP_NS_YOUNG 3000000u /* while threads wait to be settled */
+
+#define QUIET_NS_MAX  2000000000u /* the longest that forks can hold us up */
+#define QUIET_NS_PART 50000000u
+
+struct run {
+    struct session *session;
+    struct arena arena;
+    struct collector collector;
+    struct publisher publisher;
+    uint64_t app_cpu_ns; /* the process's CPU clock when it was last readable */
+    uint64_t checkpointed_ns;
+};
+
+/* The CPU clock of another process (clock_getcpuclockid(3)); 0 once the process is reaped. */
+static uint64_t process_cpu_ns(pid_t pid)
+{
+    return sys_clock_ns((clockid_t)(~(unsigned)pid << 3 | 2));
+}
+
+static void busy_set(struct session *session, uint32_t busy)
+{
+    __atomic_store_n(&session->busy, busy, __ATOMIC_SEQ_CST);
+    if (busy == 0)
+        sys3(SYS_futex, &session->busy, FUTEX_WAKE, INT32_MAX);
+}
+
+/* Holds still while some thread forks. A forking thread may be killed, so not for ever. */
+static void quiet_keep(void *context)
+{
+    struct session *session = context;
+    if (__atomic_load_n(&session->quiet_wanted, __ATOMIC_SEQ_CST) == 0)
+        return;
+    busy_set(session, 0);
+    uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    const struct timespec part = {0, QUIET_NS_PART};
+    for (;;) {
+        uint32_t wanted = __atomic_load_n(&session->quiet_wanted, __ATOMIC_SEQ_CST);
+        if (wanted == 0 || helper_app_is_gone(&session->helper) ||
+            sys_clock_ns(CLOCK_MONOTONIC) - start_ns > QUIET_NS_MAX)
+            break;
+        sys4(SYS_futex, &session->quiet_wanted, FUTEX_WAIT, wanted, &part);
+    }
+    __atomic_store_n(&session->busy, 1, __ATOMIC_SEQ_CST);
+}
+
+static bool run_init(struct run *run, struct session *session)
+{
+    arena_init(&run->arena, ARENA_BYTES_MAX);
+    run->session = session;
+    struct collector_setup setup = {
+        .arena = &run->arena,
+        .config = &session->config,
+        .plan = {.traits = &session->traits,
+                 .period_ns = session->period_ns,
+                 .stack_bytes = session->config.stack_bytes,
+                 .budget_bytes = threads_budget_bytes(),
+                 .app_pid = session->app_pid},
+        .library = &session->library,
+        .our_address = session->our_address,
+        .between_records = quiet_keep,
+        .context = session,
+    };
+    run->checkpointed_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    publisher_init(&run->publisher, session, &run->collector);
+    return collector_init(&run->collector, &setup) == 0;
+}
+
+static bool has_young_threads(const struct threads *threads)
+{
+    for (uint32_t i = 0; i < threads->used; i++)
+        if (threads->list[i].tid != 0 && !threads->list[i].settled && !threads->list[i].refused)
+            return true;
+    return false;
+}
+
+static uint64_t sleep_ns(const struct run *run)
+{
+    const struct threads *threads = &run->collector.threads;
+    uint64_t ns = threads_patience_ns(threads);
+    if (ns > SLEEP_NS_YOUNG && has_young_threads(threads))
+        ns = SLEEP_NS_YOUNG;
+    if (ns > SLEEP_NS_MAX)
+        return SLEEP_NS_MAX;
+    return ns < SLEEP_NS_MIN ? SLEEP_NS_MIN : ns;
+}
+
+static void checkpoint_if_due(struct run *run)
+{
+    struct session *session = run->session;
+    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    uint64_t every_ns = session->config.checkpoint_seconds * 1000000000ull;
+    /* The first process of a pid namespace takes us with it when it is killed. */
+    if (every_ns == 0 && session->app_pid == 1)
+        every_ns = 5000000000u;
+    bool asked = __atomic_exchange_n(&session->helper.snapshot_wanted, 0, __ATOMIC_RELAXED) != 0;
+    if (!asked && (every_ns == 0 || now_ns - run->checkpointed_ns < every_ns))
+        return;
+    run->checkpointed_ns = now_ns;
+    publisher_checkpoint(&run->publisher, run->app_cpu_ns);
+}
+
+static void clock_read(struct run *run)
+{
+    uint64_t now_ns = process_cpu_ns(run->session->app_pid);
+    if (now_ns > run->session->cpu_at_start_ns)
+        run->app_cpu_ns = now_ns - run->session->cpu_at_start_ns;
+}
+
+/* One turn. False when it was the last. */
+static bool turn(struct run *run)
+{
+    struct session *session = run->session;
+    struct collector *collector = &run->collector;
+    bool last = __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) != 0 ||
+                helper_app_is_gone(&session->helper);
+    busy_set(session, 1);
+    collector_take_births(collector, &session->mailbox);
+    collector_drain(collector, last ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC));
+    if (!last && !collector->exec_seen)
+        collector_keep_house(collector, &session->mailbox);
+    busy_set(session, 0);
+    if (collector->settling_refused)
+        __atomic_store_n(&session->born_unsettled, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&session->progress, 1, __ATOMIC_RELAXED);
+    last |= collector->exec_seen;
+    if (!collector->exec_seen)
+        clock_read(run);
+    if (!last)
+        checkpoint_if_due(run);
+    return !last;
+}
+
+void session_run(void *context)
+{
+    struct session *session = context;
+    static struct run
+        run; /* the library's data: forked children must not see it half-made, and don't */
+    run = (struct run){0};
+    if (!run_init(&run, session)) {
+        publisher_fail(&run.publisher, -ENOMEM);
+        return;
+    }
+    for (;;) {
+        uint32_t wakes = helper_wakes(&session->helper);
+        if (!turn(&run))
+            break;
+        helper_sleep(&session->helper, wakes, sleep_ns(&run));
+    }
+    if (!run.collector.exec_seen)
+        collector_settle_accounts(&run.collector);
+    publisher_finish(&run.publisher, run.app_cpu_ns);
+    __atomic_store_n(&session->progress, SESSION_DONE, __ATOMIC_RELEASE);
+}

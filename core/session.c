@@ -1,0 +1,247 @@
+/* The app's side of a session: configuration, start, births, end. Never allocates, never touches
+ * errno. */
+#include "session.h"
+
+#include <linux/futex.h>
+#include <sys/prctl.h>
+
+#include "message.h"
+#include "pattern.h"
+#include "sampling.h"
+#include "sys.h"
+#include "text.h"
+
+/* Above this rate the sampling itself costs the app more than half of its time, and the kernel does
+ * not limit clock events by itself. */
+#define RATE_HZ_MAX 20000u
+
+#define MAIN_RING_BYTES   (256u * 1024)
+#define MAIN_STACK_BYTES  32768u
+#define BIRTH_RING_BYTES  (64u * 1024)
+#define BIRTH_STACK_BYTES 15872u /* four records in a ring */
+#define LEAST_RING_BYTES  (32u * 1024)
+
+/* A helper that many births wait for is woken before its time: their rings hold locked memory. */
+#define BIRTHS_TO_WAKE 48u
+
+#define QUIET_WAIT_NS    20000000u
+#define STUCK_NS         3000000000u
+#define END_WAIT_NS      10000000000u
+#define END_WAIT_PART_NS 100000000u
+
+static void complain(void *context, const char *line)
+{
+    (void)context;
+    message_write(2, line);
+}
+
+static unsigned rate_capped(unsigned asked_hz)
+{
+    uint64_t limit_hz = event_rate_limit_hz();
+    if (limit_hz == 0 || limit_hz > RATE_HZ_MAX)
+        limit_hz = RATE_HZ_MAX;
+    if (asked_hz <= limit_hz)
+        return asked_hz;
+    char line[256];
+    struct text text = text_over(line, sizeof line);
+    text_put(&text, "selfsample: SELFSAMPLE_RATE=");
+    text_put_u64(&text, asked_hz);
+    text_put(&text,
+             ": more than the program could bear, or than kernel.perf_event_max_sample_rate; ");
+    text_put_u64(&text, limit_hz);
+    text_put(&text, " samples per second are used");
+    message_write(2, line);
+    return (unsigned)limit_hz;
+}
+
+bool session_configure(struct session *session, const char *program, char *const *environment)
+{
+    struct text name = text_over(session->program, sizeof session->program);
+    config_read(&session->config, environment, complain, NULL);
+    text_put(&name, outpath_base(program));
+    if (!session->config.enabled || (session->config.only[0] != '\0' &&
+                                     !pattern_list_match(session->config.only, session->program)))
+        return false;
+    session->config.rate_hz = rate_capped(session->config.rate_hz);
+    session->period_ns = 1000000000u / session->config.rate_hz;
+    return true;
+}
+
+static void out_path_expand(struct session *session, char *const *environment)
+{
+    char host[65] = "";
+    struct text path = text_over(session->out_path, sizeof session->out_path);
+    struct outpath_facts facts = {
+        .pid = (int)session->app_pid,
+        .program = session->program,
+        .host = host,
+        .start_seconds = sys_clock_ns(CLOCK_REALTIME) / 1000000000u,
+        .environment = environment,
+    };
+    struct utsname_field {
+        char fields[6][65];
+    } names;
+    if (sys1(SYS_uname, &names) == 0)
+        __builtin_memcpy(host, names.fields[1], sizeof host);
+    if (outpath_expand(&path, session->config.out_pattern, &facts, complain, NULL) != 0)
+        message_write(2, "selfsample: SELFSAMPLE_OUT: longer than a path may be; it is cut");
+}
+
+static void refusal_tell(int error, const char *what, const char *remedy)
+{
+    char line[512];
+    struct text text = text_over(line, sizeof line);
+    text_put(&text, "selfsample: ");
+    text_put(&text, what);
+    text_put(&text, ": ");
+    text_put_error(&text, -error);
+    text_put(&text, "; the program runs without a profile");
+    text_put(&text, remedy);
+    message_write(2, line);
+}
+
+static const char *probe_remedy(int error)
+{
+    if (error == -EACCES || error == -EPERM)
+        return " (needs kernel.perf_event_paranoid at 2 or less, and a container that allows "
+               "perf_event_open)";
+    return "";
+}
+
+bool session_is_mine(const struct session *session)
+{
+    return session->app_pid != 0 && session->app_pid == (pid_t)sys0(SYS_getpid);
+}
+
+static void birth_fill(struct session *session, struct birth *birth,
+                       const struct event_shape *first)
+{
+    struct event_shape shape = *first;
+    uint64_t random = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)birth->tid << 36);
+    birth->plain = __atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) != 0;
+    shape.period_ns = birth->plain ? sampling_settled_period_ns(session->period_ns, random)
+                                   : sampling_birth_period_ns(session->period_ns, random);
+    birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
+    if (birth->refusal == -EPERM && shape.ring_bytes > LEAST_RING_BYTES) {
+        shape.ring_bytes = LEAST_RING_BYTES;
+        shape.stack_bytes = (uint32_t)(LEAST_RING_BYTES / 4 - 512);
+        birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
+    }
+    event_forget_fd(&birth->event);
+    birth->period_ns = shape.period_ns;
+    birth->stack_bytes = shape.stack_bytes;
+}
+
+void session_open_birth(struct session *session, struct mailbox_slot *slot)
+{
+    const struct event_shape shape = {.stack_bytes = BIRTH_STACK_BYTES,
+                                      .ring_bytes = BIRTH_RING_BYTES};
+    struct birth *birth = &slot->birth;
+    birth->tid = (pid_t)sys0(SYS_gettid);
+    sys2(SYS_prctl, PR_GET_NAME, birth->name);
+    birth_fill(session, birth, &shape);
+    if (mailbox_post(&session->mailbox, slot) % BIRTHS_TO_WAKE == 0)
+        helper_wake(&session->helper);
+}
+
+/* The first thread of the process: a larger ring, since the helper has to start first. */
+static int main_thread_open(struct session *session)
+{
+    const struct event_shape shape = {.stack_bytes = MAIN_STACK_BYTES,
+                                      .ring_bytes = MAIN_RING_BYTES};
+    struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
+    struct birth *birth = &slot->birth;
+    birth->tid = session->app_pid;
+    sys2(SYS_prctl, PR_GET_NAME, birth->name);
+    birth_fill(session, birth, &shape);
+    mailbox_post(&session->mailbox, slot);
+    return birth->refusal;
+}
+
+int session_start(struct session *session, char *const *environment)
+{
+    session->app_pid = (pid_t)sys0(SYS_getpid);
+    out_path_expand(session, environment);
+    session->cpu_at_start_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    int result = event_probe(&session->traits, session->config.kernel != CONFIG_KERNEL_NO);
+    if (result != 0) {
+        refusal_tell(result, "the kernel refuses sampling events", probe_remedy(result));
+        session->app_pid = 0;
+        return result;
+    }
+    main_thread_open(session);
+    result = helper_start(&session->helper, session_run, session);
+    if (result != 0) {
+        refusal_tell(result, "the helper could not be started", "");
+        event_close(&session->mailbox.slots[0].birth.event);
+        session->app_pid = 0;
+    }
+    return result;
+}
+
+void session_abandon(struct session *session)
+{
+    struct helper *helper = &session->helper;
+    session->app_pid = 0;
+    session->finish_wanted = session->quiet_wanted = session->busy = session->progress = 0;
+    session->notice[0] = '\0';
+    *helper = (struct helper){0};
+    __builtin_memset(&session->mailbox, 0, sizeof session->mailbox);
+}
+
+/* Waits for the helper's end in short parts, so that one that no longer gets on is noticed. */
+static bool end_wait(struct session *session)
+{
+    uint32_t progress = 0;
+    uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC), moved_ns = start_ns;
+    while (!helper_wait_end(&session->helper, END_WAIT_PART_NS)) {
+        uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+        uint32_t now = __atomic_load_n(&session->progress, __ATOMIC_RELAXED);
+        if (now != progress) {
+            progress = now;
+            moved_ns = now_ns;
+        }
+        if (now_ns - moved_ns > STUCK_NS || now_ns - start_ns > END_WAIT_NS)
+            return false;
+    }
+    return true;
+}
+
+void session_end(struct session *session)
+{
+    if (!session_is_mine(session))
+        return;
+    pid_t helper_pid = (pid_t)__atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE);
+    bool was_alive = helper_pid != 0;
+    __atomic_store_n(&session->finish_wanted, 1, __ATOMIC_RELEASE);
+    helper_wake(&session->helper);
+    bool ended = end_wait(session);
+    if (session->notice[0] != '\0')
+        message_write(2, session->notice);
+    else if (!ended || __atomic_load_n(&session->progress, __ATOMIC_ACQUIRE) != SESSION_DONE)
+        message_write(2, was_alive && !ended
+                             ? "selfsample: the helper is stuck; the profile may be missing"
+                             : "selfsample: the helper was killed; the profile since the last "
+                               "checkpoint is lost");
+    if (ended && was_alive)
+        helper_reap(&session->helper, helper_pid);
+    session->app_pid = 0;
+}
+
+void session_quiet(struct session *session)
+{
+    if (!session_is_mine(session))
+        return;
+    __atomic_add_fetch(&session->quiet_wanted, 1, __ATOMIC_SEQ_CST);
+    const struct timespec timeout = {0, QUIET_WAIT_NS};
+    if (__atomic_load_n(&session->busy, __ATOMIC_SEQ_CST) != 0)
+        sys4(SYS_futex, &session->busy, FUTEX_WAIT, 1, &timeout);
+}
+
+void session_resume(struct session *session)
+{
+    if (session_is_mine(session)) {
+        __atomic_sub_fetch(&session->quiet_wanted, 1, __ATOMIC_SEQ_CST);
+        sys3(SYS_futex, &session->quiet_wanted, FUTEX_WAKE, 1);
+    }
+}

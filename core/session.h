@@ -1,0 +1,87 @@
+/*
+ * One process being profiled: what the app's threads and the helper share, and how they are wired.
+ *
+ * The struct lives in the library's own data, so that a forked child, by whatever call it was made,
+ * finds a valid copy and can tell by app_pid that it is not meant. What only the helper uses lives
+ * in its arenas, which a fork does not copy.
+ *
+ * Who may call what: session_configure, session_start and session_abandon where the process has one
+ * thread (constructor, child after fork); session_open_birth in a new thread for itself;
+ * session_end once, at exit; session_quiet and session_resume around a fork. All of these run in
+ * the app's threads and leave errno alone. session_run is the helper.
+ */
+#ifndef SELFSAMPLE_CORE_SESSION_H
+#define SELFSAMPLE_CORE_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "config.h"
+#include "event.h"
+#include "helper.h"
+#include "mailbox.h"
+#include "outpath.h"
+#include "unwind.h"
+
+#define SESSION_PROGRAM_BYTES 256u
+#define SESSION_NOTICE_BYTES  2048u
+#define SESSION_DONE          UINT32_MAX /* progress of a helper that has done all it had to */
+
+struct session {
+    /* set by session_configure */
+    struct config config;
+    char program[SESSION_PROGRAM_BYTES]; /* its base name */
+    char out_path[OUTPATH_BYTES];
+    uint64_t period_ns;
+    uint64_t our_address; /* a code address of this library */
+    struct unwind_library library;
+
+    /* set by session_start */
+    pid_t app_pid; /* 0: no session */
+    struct event_traits traits;
+    uint64_t cpu_at_start_ns; /* the process's CPU clock */
+    struct helper helper;
+    struct mailbox mailbox;
+
+    /* said by the app */
+    uint32_t finish_wanted;  /* it is about to end and waits for the file */
+    uint32_t quiet_wanted;   /* how many threads want the helper to hold still */
+    uint32_t born_unsettled; /* settling is refused: births take plain periods */
+
+    /* said by the helper */
+    uint32_t busy;     /* it holds locks, or is changing what a fork would copy; futex */
+    uint32_t progress; /* moves as long as it gets on */
+    char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
+};
+
+/*
+ * Reads the options for PROGRAM (a path) from ENVIRONMENT, telling mistakes on stderr. Returns
+ * whether this program is to be profiled.
+ */
+bool session_configure(struct session *session, const char *program, char *const *environment);
+
+/* Opens the event of the calling thread and starts the helper. 0 or -errno, after one line on
+ * stderr. */
+int session_start(struct session *session, char *const *environment);
+
+/* In a process that is no longer the session's (a forked child): forgets it. Frees nothing. */
+void session_abandon(struct session *session);
+
+/* Is this the process of the session? False in children that share or copied its memory. */
+bool session_is_mine(const struct session *session);
+
+/* Opens the calling thread's event and posts it in SLOT. */
+void session_open_birth(struct session *session, struct mailbox_slot *slot);
+
+/* Asks for the profile and waits until it is on disk, as long as the helper gets on. */
+void session_end(struct session *session);
+
+/* Waits, but not for long, until the helper holds nothing that a fork should not copy. */
+void session_quiet(struct session *session);
+void session_resume(struct session *session);
+
+/* The helper's life, from start to file. */
+void session_run(void *session);
+
+#endif

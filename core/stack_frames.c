@@ -1,0 +1,106 @@
+/* Puts a sample's frames together. Runs in the helper. */
+#include "stack_frames.h"
+
+#include "folded.h"
+#include "record.h"
+#include "text.h"
+
+/* The frame of a text; the same text is always the same frame. */
+static uint32_t text_frame(struct collector *collector, const char *text, bool may_be_known,
+                           uint32_t *index)
+{
+    for (uint32_t i = 0; may_be_known && i < collector->texts.count; i++) {
+        const char *known = sequence_at(&collector->texts, i);
+        if (__builtin_strlen(known) == __builtin_strlen(text) &&
+            __builtin_memcmp(known, text, __builtin_strlen(text)) == 0) {
+            *index = i;
+            return profile_frame(&collector->profile, FRAME_OF_TEXT, i);
+        }
+    }
+    char *kept = sequence_append(&collector->texts);
+    if (kept == NULL)
+        return PROFILE_NONE;
+    struct text copy = text_over(kept, COLLECTOR_TEXT_BYTES);
+    text_put(&copy, text);
+    *index = collector->texts.count - 1;
+    return profile_frame(&collector->profile, FRAME_OF_TEXT, *index);
+}
+
+static uint32_t fixed_frame(struct collector *collector, const char *text)
+{
+    uint32_t index;
+    return text_frame(collector, text, true, &index);
+}
+
+/* The thread's own frame, by its name of now. */
+static uint32_t thread_frame(struct collector *collector, struct thread *thread)
+{
+    if (thread->text != UINT32_MAX)
+        return profile_frame(&collector->profile, FRAME_OF_TEXT, thread->text);
+    char buffer[COLLECTOR_TEXT_BYTES];
+    struct text text = text_over(buffer, sizeof buffer);
+    folded_clean_name(&text, thread->name[0] != '\0' ? thread->name : "?");
+    bool by_tid = collector->config->threads == CONFIG_THREADS_TID;
+    if (by_tid) {
+        text_put_char(&text, '/');
+        text_put_u64(&text, (uint64_t)thread->tid);
+    }
+    return text_frame(collector, buffer, !by_tid, &thread->text);
+}
+
+static uint32_t code_frame(struct collector *collector, uint64_t ip, bool *ours)
+{
+    const struct region *region = modules_find(&collector->modules, ip);
+    *ours = region != NULL && modules_at(&collector->modules, region->module)->ours;
+    if (region == NULL)
+        return profile_frame(&collector->profile, FRAME_OF_UNKNOWN, ip);
+    return profile_frame(&collector->profile, region->module, region_link_address(region, ip));
+}
+
+/* Unwinds and appends the user's part, root first. */
+static size_t put_user_frames(struct collector *collector, const struct record *record,
+                              size_t count, enum unwind_end *end)
+{
+    uint32_t *frames = collector->frames;
+    if (record->sample.registers == NULL || record->sample.stack_bytes == 0) {
+        /* The old program's memory is gone already (execve), or the thread's (exit). */
+        *end = UNWIND_ROOT;
+        frames[count++] = fixed_frame(collector, "[exec]");
+        return count;
+    }
+    struct unwind_sample sample = {.registers = record->sample.registers,
+                                   .stack = record->sample.stack,
+                                   .stack_bytes = record->sample.stack_bytes};
+    size_t ip_count = unwind_stack(&collector->unwinder, &sample, collector->ips, end);
+    if (*end != UNWIND_ROOT)
+        frames[count++] = fixed_frame(collector, "[truncated]");
+    while (ip_count-- > 0) {
+        bool ours;
+        uint32_t frame = code_frame(collector, collector->ips[ip_count], &ours);
+        if (!ours)
+            frames[count++] = frame;
+    }
+    return count;
+}
+
+static size_t put_kernel_frames(struct collector *collector, const struct record *record,
+                                size_t count)
+{
+    size_t kernel_count = record->sample.kernel_ip_count;
+    if (kernel_count > STACK_KERNEL_FRAMES_MAX)
+        kernel_count = STACK_KERNEL_FRAMES_MAX;
+    while (kernel_count-- > 0)
+        collector->frames[count++] = profile_frame(&collector->profile, FRAME_OF_KERNEL,
+                                                   record->sample.kernel_ips[kernel_count]);
+    return count;
+}
+
+size_t stack_frames(struct collector *collector, struct thread *thread, const struct record *record,
+                    enum unwind_end *end)
+{
+    size_t count = 0;
+    if (collector->config->threads != CONFIG_THREADS_NONE)
+        collector->frames[count++] = thread_frame(collector, thread);
+    count = put_user_frames(collector, record, count, end);
+    return put_kernel_frames(collector, record, count);
+}

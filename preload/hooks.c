@@ -1,0 +1,91 @@
+/*
+ * The hooks on thread creation: a new thread opens its own event before it runs the app's function.
+ *
+ * Runs in the app's threads. Allocates nothing, holds no lock across the real call, leaves errno, the
+ * signal mask and the descriptors as they are. The real functions are looked up at their first use,
+ * which may come before our constructor.
+ */
+#include "hooks.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <threads.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef int pthread_create_function(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+typedef int thrd_create_function(thrd_t *, thrd_start_t, void *);
+
+static struct {
+    pthread_create_function *pthread_create;
+    thrd_create_function *thrd_create;
+} real;
+
+/* Two threads may look the same name up at once; they find the same. */
+#define REAL(name)                                                                                 \
+    (__atomic_load_n(&real.name, __ATOMIC_RELAXED) != NULL                                         \
+         ? real.name                                                                               \
+         : (real.name = (__typeof__(real.name))dlsym(RTLD_NEXT, #name)))
+
+/* Gives the slot to the helper, with this thread's event, and returns what the thread is to run. */
+static void begin(struct mailbox_slot *slot, void **routine, void **argument)
+{
+    *routine = slot->routine;
+    *argument = slot->argument;
+    session_open_birth(&session, slot);
+}
+
+/* Both end in a tail call, so that no frame of ours stands on the app's stack. */
+static void *pthread_begin(void *slot)
+{
+    void *routine, *argument;
+    begin(slot, &routine, &argument);
+    return ((void *(*)(void *))routine)(argument);
+}
+
+static int thrd_begin(void *slot)
+{
+    void *routine, *argument;
+    begin(slot, &routine, &argument);
+    return ((int (*)(void *))routine)(argument);
+}
+
+static struct mailbox_slot *slot_for(void *routine, void *argument)
+{
+    struct mailbox_slot *slot = session_is_mine(&session) ? mailbox_reserve(&session.mailbox) : NULL;
+    if (slot != NULL) {
+        slot->routine = routine;
+        slot->argument = argument;
+    }
+    return slot;
+}
+
+EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes,
+                          void *(*routine)(void *), void *restrict argument)
+{
+    pthread_create_function *create = REAL(pthread_create);
+    if (create == NULL)
+        return EAGAIN;
+    struct mailbox_slot *slot = slot_for((void *)routine, argument);
+    if (slot == NULL)
+        return create(thread, attributes, routine, argument);
+    int result = create(thread, attributes, pthread_begin, slot);
+    if (result != 0)
+        mailbox_cancel(slot);
+    return result;
+}
+
+EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
+{
+    thrd_create_function *create = REAL(thrd_create);
+    if (create == NULL)
+        return thrd_error;
+    struct mailbox_slot *slot = slot_for((void *)routine, argument);
+    if (slot == NULL)
+        return create(thread, routine, argument);
+    int result = create(thread, thrd_begin, slot);
+    if (result != thrd_success)
+        mailbox_cancel(slot);
+    return result;
+}

@@ -1,0 +1,117 @@
+/*
+ * Where the library comes to life, is forked, and ends. Runs in the app's threads.
+ *
+ * The constructor runs before main and after most libraries' constructors. The end is not our
+ * destructor, after which other libraries' destructors still run, but an exit handler registered
+ * before main: those run last, after all destructors.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "hooks.h"
+
+#include "../include/selfsample.h"
+
+struct session session;
+
+/* libc's own registration, for a handler that belongs to no library: it is not run when one is
+ * unloaded. */
+int __cxa_atexit(void (*function)(void *), void *argument, void *library);
+int __cxa_at_quick_exit(void (*function)(void *), void *library);
+
+#define TEXT(value)  #value
+#define TEXT_(value) TEXT(value)
+
+__attribute__((visibility("default"))) const char *selfsample_version(void)
+{
+    return TEXT_(SELFSAMPLE_VERSION_MAJOR) "." TEXT_(SELFSAMPLE_VERSION_MINOR) "." TEXT_(
+        SELFSAMPLE_VERSION_PATCH);
+}
+
+static void at_exit(void *unused)
+{
+    (void)unused;
+    session_end(&session);
+}
+
+static void before_fork(void)
+{
+    session_quiet(&session);
+}
+
+static void after_fork_in_parent(void)
+{
+    session_resume(&session);
+}
+
+static void after_fork_in_child(void)
+{
+    int error = errno;
+    bool profiled = session.app_pid != 0;
+    session_abandon(&session);
+    if (profiled && session.config.children)
+        session_start(&session, environ);
+    errno = error;
+}
+
+static void libunwind_load(void)
+{
+    void *library = dlopen(unwind_library_file, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        return;
+    for (unsigned i = 0; i < UNWIND_SYMBOLS; i++)
+        session.library.symbols[i] = dlsym(library, unwind_symbol_names[i]);
+    unwind_library_prepare(&session.library);
+}
+
+/* With children left out, programs that the app runs shall not even load the library: takes it out of
+ * LD_PRELOAD, in place. */
+static void preload_withdraw(void)
+{
+    Dl_info info;
+    char *list = getenv("LD_PRELOAD");
+    if (list == NULL || dladdr((void *)preload_withdraw, &info) == 0)
+        return;
+    char *to = list;
+    for (char *from = list; *from != '\0';) {
+        size_t length = strcspn(from, ": ");
+        bool ours = length >= sizeof "libselfsample.so" - 1 &&
+                    memcmp(from + length - (sizeof "libselfsample.so" - 1), "libselfsample.so",
+                           sizeof "libselfsample.so" - 1) == 0;
+        if (!ours) {
+            if (to != list)
+                *to++ = ':';
+            memmove(to, from, length);
+            to += length;
+        }
+        from += length;
+        from += strspn(from, ": ");
+    }
+    *to = '\0';
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    int error = errno;
+    /* A set-user-id program and the like: nothing of ours. */
+    if (getauxval(AT_SECURE) != 0)
+        return;
+    const char *program = (const char *)getauxval(AT_EXECFN);
+    if (!session_configure(&session, program != NULL ? program : "program", environ))
+        return;
+    if (!session.config.children)
+        preload_withdraw();
+    session.our_address = (uint64_t)(uintptr_t)begin;
+    libunwind_load();
+    if (session_start(&session, environ) == 0) {
+        __cxa_atexit(at_exit, NULL, NULL);
+        __cxa_at_quick_exit(at_exit, NULL);
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+    errno = error;
+}
