@@ -56,8 +56,7 @@ struct report {
     uint64_t samples, lost, whole, truncated, uncovered;
     uint64_t cpu_seen_ns, cpu_clock_ns, helper_cpu_ns;
     char engine[32];
-    char kernel[8];   /* whether there are kernel frames: yes, no */
-    char reason[128]; /* why not */
+    char kernel[128]; /* "yes", or why there are no kernel frames */
     char *error;      /* NULL: none. Both are allocated with the report */
     char *file;       /* NULL: none written */
 };

@@ -150,7 +150,6 @@ static void report_fill(struct report *report, const char *line)
     value_find(line, "program", false, report->program, sizeof report->program);
     value_find(line, "engine", false, report->engine, sizeof report->engine);
     value_find(line, "kernel", false, report->kernel, sizeof report->kernel);
-    value_find(line, "reason", false, report->reason, sizeof report->reason);
     report->samples = number_find(line, "samples");
     report->lost = number_find(line, "lost");
     report->whole = number_find(line, "whole");

@@ -15,8 +15,7 @@ struct totals {
     uint64_t samples, lost, whole, truncated, uncovered;
     uint64_t cpu_seen_ns, cpu_clock_ns, helper_cpu_ns;
     const char *engine; /* of all processes, or "mixed" */
-    const char *kernel; /* "no" as soon as one has none */
-    const char *reason; /* of the first that has none */
+    const char *kernel; /* "yes", or the first reason why one has no kernel frames */
     const char *error;  /* the first */
 };
 
@@ -39,10 +38,8 @@ static void totals_add(struct totals *totals, const struct report *report)
         totals->engine = report->engine;
     else if (report->engine[0] != 0 && strcmp(totals->engine, report->engine) != 0)
         totals->engine = "mixed";
-    if (totals->kernel == NULL || strcmp(totals->kernel, "no") != 0) {
+    if (totals->kernel == NULL || strcmp(totals->kernel, "yes") == 0)
         totals->kernel = report->kernel;
-        totals->reason = report->reason;
-    }
 }
 
 static struct totals totals_of(const struct reports *reports)
@@ -66,17 +63,14 @@ static const char *processes(uint64_t count)
 
 static void tell_counts(const struct totals *totals)
 {
-    char reason[160] = "";
-    if (totals->reason[0] != 0)
-        snprintf(reason, sizeof reason, " (%s)", totals->reason);
     tell("%" PRIu64 " samples from %zu %s; %.2f s of CPU time seen, %.1f %% of %.2f s",
          totals->samples, totals->processes, processes(totals->processes),
          (double)totals->cpu_seen_ns / 1e9, share(totals->cpu_seen_ns, totals->cpu_clock_ns),
          (double)totals->cpu_clock_ns / 1e9);
     tell("stacks whole: %.1f %%; samples lost: %" PRIu64 "; threads not covered: %" PRIu64,
          share(totals->whole, totals->whole + totals->truncated), totals->lost, totals->uncovered);
-    tell("engine: %s; kernel frames: %s%s; helpers' own CPU time: %.2f s", totals->engine,
-         totals->kernel, reason, (double)totals->helper_cpu_ns / 1e9);
+    tell("engine: %s; kernel frames: %s; helpers' own CPU time: %.2f s", totals->engine,
+         totals->kernel, (double)totals->helper_cpu_ns / 1e9);
 }
 
 /* As one would type it from here. */
