@@ -313,12 +313,12 @@ TEST(a_full_and_a_read_only_disk)
     CHECK_I64(result, 0);
 }
 
-/* Answers renameat2 with ERROR, as a file system without RENAME_NOREPLACE or an old kernel does. */
-static int refuse_renameat2(unsigned error)
+/* From now on the kernel answers that system call with ERROR. */
+static int refuse(unsigned number, unsigned error)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -328,9 +328,10 @@ static int refuse_renameat2(unsigned error)
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+/* As on NFS and some FUSE file systems. */
 static int without_renameat2(void)
 {
-    if (refuse_renameat2(EINVAL) != 0)
+    if (refuse(SYS_renameat2, EINVAL) != 0)
         return 77;
     outfile_init(&out, directory_fd, "a");
     if (file_write("new") != 0 || strcmp(out.name, "a.1") != 0 || directory_entries() != 2)
@@ -355,7 +356,7 @@ TEST(a_file_system_that_cannot_rename_without_replacing)
 
 static int refused_name(void)
 {
-    if (refuse_renameat2(EPERM) != 0)
+    if (refuse(SYS_renameat2, EPERM) != 0)
         return 77;
     outfile_init(&out, directory_fd, "a");
     return file_write("x") == -EPERM && directory_entries() == 0 && out.name[0] == '\0' ? 0 : 1;
@@ -365,6 +366,32 @@ TEST(a_refused_name_leaves_nothing)
 {
     directory_make();
     int result = in_child(refused_name);
+    directory_remove();
+    if (result == 77)
+        SKIP("no seccomp filter");
+    CHECK_I64(result, 0);
+}
+
+/* Without a clock the temporary name can be foretold, and somebody has put a link there. */
+static int foretold_name(void)
+{
+    char trap[64];
+    if (refuse(SYS_clock_gettime, ENOSYS) != 0)
+        return 77;
+    snprintf(trap, sizeof trap, ".selfsample-%d-0.tmp", (int)getpid());
+    if (symlinkat("victim", directory_fd, trap) != 0)
+        return 1;
+    outfile_init(&out, directory_fd, "a");
+    if (file_write("new") != 0 || strcmp(content("a"), "new") != 0)
+        return 2;
+    return strcmp(content("victim"), "precious") == 0 && directory_entries() == 3 ? 0 : 3;
+}
+
+TEST(a_link_in_place_of_the_temporary_file_is_not_followed)
+{
+    directory_make();
+    file_make("victim", "precious");
+    int result = in_child(foretold_name);
     directory_remove();
     if (result == 77)
         SKIP("no seccomp filter");

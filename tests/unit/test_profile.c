@@ -102,6 +102,7 @@ static void check_sums(void)
         const struct profile_node *node = profile_node_at(&profile, i);
         CHECK_U64(node->index, i);
         CHECK(node->parent == PROFILE_NONE || node->parent < i);
+        CHECK_U64(profile_child(&profile, node->parent, node->frame), i);
         samples += node->samples;
         weight_ns += node->weight_ns;
     }
