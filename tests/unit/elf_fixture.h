@@ -5,6 +5,7 @@
 #ifndef SELFSAMPLE_TESTS_ELF_FIXTURE_H
 #define SELFSAMPLE_TESTS_ELF_FIXTURE_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
