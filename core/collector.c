@@ -10,6 +10,10 @@
 #include "sys.h"
 #include "text.h"
 
+/* Between scans of the process's threads; and where a record told of an unknown one. */
+#define SCAN_NS      1000000000u
+#define SCAN_SOON_NS 5000000u
+
 /* A ring with data, by the time of its oldest record. */
 struct due {
     uint64_t time_ns;
@@ -54,25 +58,46 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
 
 /* What a sample weighs, see sampling.h; 0: it does not count. */
 static uint64_t weigh(struct collector *collector, struct thread *thread,
-                      const struct record *record)
+                      const struct record *record, bool first)
 {
     if (record->time_ns > thread->until_ns)
         return 0;
     if (!thread->settled && !thread->plain)
-        return sampling_birth_weight_ns(collector->threads.plan.period_ns, thread->birth_period_ns,
-                                        record->sample.count_ns);
+        return sampling_birth_weight_ns(collector->threads.plan.period_ns, thread->period_ns,
+                                        record->sample.count_ns, first);
     uint64_t passed = record->sample.count_ns - thread->count_ns;
     thread->count_ns = record->sample.count_ns;
     return passed;
 }
 
+/*
+ * Where kernel samples are refused, an event that fires in the kernel makes no record, and the next
+ * one carries the time of both. Takes whole periods that passed so out of WEIGHT_NS and books them
+ * as the kernel's.
+ */
+static uint64_t without_kernel_time(struct collector *collector, struct thread *thread,
+                                    uint64_t weight_ns)
+{
+    bool sure = thread->settled && !thread->period_is_new && !thread->lost_since_sample;
+    uint64_t periods = (weight_ns + thread->period_ns / 4) / thread->period_ns;
+    if (collector->threads.plan.traits->kernel_frames || !sure || periods < 2)
+        return weight_ns;
+    uint64_t kernel_ns = (periods - 1) * thread->period_ns;
+    stack_frames_book_kernel(collector, thread, kernel_ns);
+    collector->kernel_ns += kernel_ns;
+    return weight_ns > kernel_ns ? weight_ns - kernel_ns : 1;
+}
+
 static void handle_sample(struct collector *collector, struct thread *thread,
                           const struct record *record)
 {
+    uint64_t weight_ns = weigh(collector, thread, record, !thread->sampled);
+    thread->sampled = true;
     thread->samples_since_draw++;
-    uint64_t weight_ns = weigh(collector, thread, record);
     if (weight_ns == 0)
         return;
+    weight_ns = without_kernel_time(collector, thread, weight_ns);
+    thread->period_is_new = thread->lost_since_sample = false;
     enum unwind_end end;
     size_t count = stack_frames(collector, thread, record, &end);
     if (end == UNWIND_ROOT)
@@ -126,6 +151,7 @@ static void handle(struct collector *collector, struct thread *thread, const str
         break;
     case RECORD_LOST:
         collector->lost += record->lost;
+        thread->lost_since_sample = true;
         break;
     case RECORD_THROTTLE:
         collector->throttled++;
@@ -222,8 +248,8 @@ static void drain_until(struct collector *collector, struct thread *thread, uint
 static void settle(struct collector *collector, struct thread *thread)
 {
     struct event event;
-    uint32_t stack_bytes;
-    int result = thread_open_settled(&collector->threads, thread, &event, &stack_bytes);
+    struct event_shape shape;
+    int result = thread_open_settled(&collector->threads, thread, &event, &shape);
     thread->refused = result != 0 && result != -ESRCH;
     collector->settling_refused |= result == -EACCES || result == -EPERM;
     if (result != 0)
@@ -232,7 +258,7 @@ static void settle(struct collector *collector, struct thread *thread)
     if (thread->event.mapping != NULL)
         drain_until(collector, thread, now_ns);
     settle_account(collector, thread);
-    thread_replace(thread, &event, stack_bytes);
+    thread_replace(thread, &event, &shape);
 }
 
 static bool is_digit(char c)
@@ -246,11 +272,24 @@ static void scan_entry(struct collector *collector, const char *name, uint64_t n
     pid_t tid = 0;
     for (; is_digit(*name) && tid < (1 << 24); name++)
         tid = tid * 10 + (*name - '0');
-    if (tid == 0 || *name != '\0' || threads_find(&collector->threads, tid) != NULL)
+    if (tid == 0 || *name != '\0')
         return;
-    struct birth birth = {.tid = tid, .event.fd = -1};
-    thread_read_name(collector->threads.plan.app_pid, tid, birth.name);
-    threads_admit(&collector->threads, &birth, now_ns);
+    struct thread *thread = threads_find(&collector->threads, tid);
+    if (thread == NULL)
+        thread = threads_admit_scanned(&collector->threads, tid, now_ns);
+    if (thread != NULL)
+        thread->scan = collector->scans;
+}
+
+/* Threads that a complete scan did not see have ended, and the record of it was lost. */
+static void scan_conclude(struct collector *collector, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < collector->threads.used; i++) {
+        struct thread *thread = &collector->threads.list[i];
+        if (thread->tid != 0 && thread->scan != collector->scans &&
+            now_ns - thread->seen_ns > 1000000000u)
+            thread->dead = true;
+    }
 }
 
 /* The part of linux_dirent64 before the name (getdents64(2)). */
@@ -273,6 +312,7 @@ static void scan_tasks(struct collector *collector)
     if (fd < 0)
         return;
     uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    collector->scans++;
     long got;
     while ((got = sys3(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
         for (long at = 0; at + (long)sizeof(struct directory_entry) < got;) {
@@ -282,15 +322,18 @@ static void scan_tasks(struct collector *collector)
         }
     }
     sys_close(fd);
+    if (got == 0)
+        scan_conclude(collector, now_ns);
 }
 
-/* Unknown threads: at once where a record told of one, else now and then. A thread that has a slot
- * reserved is about to come by itself. */
+/* Unknown threads: soon where a record told of one, else now and then. A thread that has a slot
+ * reserved is about to come by itself, and gets some time for that. */
 static void scan_if_due(struct collector *collector, const struct mailbox *mailbox, uint64_t now_ns)
 {
-    if (!collector->scan_wanted && now_ns - collector->scanned_ns < 1000000000u)
+    uint64_t since_ns = now_ns - collector->scanned_ns;
+    if (since_ns < (collector->scan_wanted ? SCAN_SOON_NS : SCAN_NS))
         return;
-    if (mailbox_has_reserved(mailbox) && now_ns - collector->scanned_ns < 100000000u)
+    if (since_ns < SCAN_NS && mailbox_has_reserved(mailbox))
         return;
     collector->scan_wanted = false;
     collector->scanned_ns = now_ns;

@@ -43,9 +43,11 @@ struct collector {
     bool settling_refused; /* the helper may not open events on this process's threads */
     bool scan_wanted;      /* a thread was made that we may not know */
     uint64_t scanned_ns;
+    uint32_t scans;
 
     /* statistics */
     uint64_t whole, truncated, lost, throttled;
+    uint64_t kernel_ns; /* that passed in the kernel where kernel samples are refused */
 
     struct sequence texts; /* of char[COLLECTOR_TEXT_BYTES] */
     uint64_t *ips;         /* of the sample in work, leaf first */

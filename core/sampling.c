@@ -6,8 +6,8 @@
 /* Draws of a birth period are never shorter than this part of the nominal period. */
 #define BIRTH_FRACTION 32u
 
-/* From here on (in nominal periods) the density of points is its limit, ln(P / Q_min), to 2 %. */
-#define FAR_PERIODS 16u
+/* From here on (in nominal periods) every point weighs its period: e(t) is 1 to 3 %. */
+#define FAR_PERIODS 32u
 
 uint64_t sampling_mix(uint64_t seed)
 {
@@ -36,30 +36,30 @@ uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random)
     return period < floor ? floor : period;
 }
 
-/* The weight at COUNT_NS >= P: P / sum(1/j) over j from ceil(t/P) (at least 2) to floor(t/Q_min).
- */
-static uint64_t late_weight_ns(uint64_t nominal_ns, uint64_t floor_ns, uint64_t count_ns)
+/* e(t), see sampling.h. */
+static double expected_weight(uint64_t nominal_ns, uint64_t floor_ns, uint64_t count_ns)
 {
-    if (count_ns > FAR_PERIODS * nominal_ns)
-        count_ns = FAR_PERIODS * nominal_ns;
-    uint64_t first = (count_ns + nominal_ns - 1) / nominal_ns;
     uint64_t last = count_ns / floor_ns;
-    double density = 0;
-    for (uint64_t j = first < 2 ? 2 : first; j <= last; j++)
-        density += 1.0 / (double)j;
-    return density > 0 ? (uint64_t)((double)nominal_ns / density) : nominal_ns;
+    double sum = 0;
+    for (uint64_t j = count_ns / nominal_ns + 1; j <= last; j++)
+        sum += 1.0 / ((double)j * (double)j);
+    return (double)count_ns / (double)nominal_ns * sum;
 }
 
-uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns)
+uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns,
+                                  bool first)
 {
     uint64_t floor = birth_floor_ns(nominal_ns);
-    /* The interrupt comes a little after its time, so the number of the point is rounded. */
-    uint64_t point = (count_ns + birth_ns / 2) / birth_ns;
-    if (point <= 1)
+    /* A first record that late is not of the first point: that one fell into the kernel, unseen. */
+    if (first && count_ns < 2 * birth_ns)
         return nominal_ns;
-    if (count_ns < nominal_ns || birth_ns <= floor)
+    if (count_ns < nominal_ns)
         return 0;
-    return late_weight_ns(nominal_ns, floor, count_ns);
+    if (birth_ns <= floor || count_ns > FAR_PERIODS * nominal_ns)
+        return birth_ns;
+    /* The draws that were moved to the floor have their part of the weight there. */
+    double drawn = 1 - (double)floor / (double)nominal_ns;
+    return (uint64_t)((double)birth_ns * drawn / expected_weight(nominal_ns, floor, count_ns));
 }
 
 uint64_t sampling_settled_period_ns(uint64_t nominal_ns, uint64_t random)

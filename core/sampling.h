@@ -7,12 +7,13 @@
  *
  * - A thread that lives less than a period would never be seen, and one that lives for 1.45 periods
  *   only in the same place. So a thread is *born* with a period Q of its own, drawn uniformly from
- *   (0, P], and each point t = Q, 2Q, 3Q, ... of its CPU time at which it was sampled weighs the
- *   inverse of the density of points at t over all draws of Q (a Horvitz-Thompson estimate): the
- * sum of weights is the CPU time, and every part of a thread's life counts as much as any other,
- * however short the life is. Below P only the first point counts, and weighs P. Above it the points
- * with j >= 2 have density sum(1 / jP) over the j with Q = t/j in (Q_min, P]. Q_min bounds the rate
- * of one thread's birth; draws below it are moved there.
+ *   (0, P], and each point t = Q, 2Q, 3Q, ... of its CPU time at which it was sampled is weighed so
+ * that, over all draws of Q, every moment of a life counts the same, however short the life is (a
+ *   Horvitz-Thompson estimate). Below P only the first point counts, and weighs P: its density is
+ * 1/P. From P on every point counts, and weighs Q / e(t): with weights of Q, which sum to the CPU
+ * time for each single thread, the points at t would on the average count e(t) = sum of f(t/j)
+ * (t/j) / j = (t/P) sum of 1/j^2, over the j with t/j in (Q_min, P]; e(t) is within 40 % of 1 and
+ * tends to it. Q_min bounds the rate of one thread's birth; draws below it are moved there.
  * - A thread that lives on is *settled* by the helper after a few ms: its event is replaced by one
  *   whose period is drawn anew now and then within 10 % of P, which breaks any beat with the
  * program. There a sample weighs the CPU time that has passed since the sample before it, and what
@@ -23,6 +24,7 @@
 #ifndef SELFSAMPLE_CORE_SAMPLING_H
 #define SELFSAMPLE_CORE_SAMPLING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A well-mixed 64-bit number from any seed (the finalizer of splitmix64, Steele et al. 2014). */
@@ -31,9 +33,13 @@ uint64_t sampling_mix(uint64_t seed);
 /* The period of a thread's birth for the nominal period P: random in [Q_min, P]. */
 uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random);
 
-/* What a sample weighs that the event of period BIRTH_NS took at COUNT_NS of the thread's CPU time.
- * 0: the sample does not count. */
-uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns);
+/*
+ * What a sample weighs that the event of period BIRTH_NS took at COUNT_NS of the thread's CPU time.
+ * FIRST: it is the event's first record. (Interrupts come late, so the number of a point can't be
+ * told from its time.) 0: the sample does not count.
+ */
+uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns,
+                                  bool first);
 
 /* A period within 10 % of P. */
 uint64_t sampling_settled_period_ns(uint64_t nominal_ns, uint64_t random);

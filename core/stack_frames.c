@@ -104,3 +104,15 @@ size_t stack_frames(struct collector *collector, struct thread *thread, const st
     count = put_user_frames(collector, record, count, end);
     return put_kernel_frames(collector, record, count);
 }
+
+void stack_frames_book_kernel(struct collector *collector, struct thread *thread,
+                              uint64_t weight_ns)
+{
+    struct profile *profile = &collector->profile;
+    uint32_t node = PROFILE_NONE;
+    if (collector->config->threads != CONFIG_THREADS_NONE)
+        node = profile_child(profile, PROFILE_NONE, thread_frame(collector, thread));
+    node = profile_child(profile, node, fixed_frame(collector, "[kernel]"));
+    if (node != PROFILE_NONE)
+        profile_top_up(profile, node, weight_ns);
+}

@@ -18,4 +18,8 @@
 size_t stack_frames(struct collector *collector, struct thread *thread, const struct record *record,
                     enum unwind_end *end);
 
+/* Books WEIGHT_NS of THREAD as time in the kernel whose stack could not be seen. */
+void stack_frames_book_kernel(struct collector *collector, struct thread *thread,
+                              uint64_t weight_ns);
+
 #endif

@@ -18,6 +18,9 @@
 #define UNLIMITED_BYTES   (64u * 1024 * 1024) /* what we take where nothing limits us */
 #define REDRAW_SAMPLES    48u
 
+/* A scan may find a thread this long before its own post is read. */
+#define SCANNED_EARLY_NS 500000000u
+
 static uint64_t random_next(struct threads *threads)
 {
     return threads->random = sampling_mix(threads->random);
@@ -41,31 +44,57 @@ static struct thread *entry_free(struct threads *threads)
     return threads->used < THREADS_MAX ? &threads->list[threads->used++] : NULL;
 }
 
-struct thread *threads_admit(struct threads *threads, const struct birth *birth, uint64_t now_ns)
+/* A free entry for a new thread; NULL where the table is full. */
+static struct thread *entry_make(struct threads *threads, pid_t tid, uint64_t now_ns)
 {
-    struct event event = birth->event;
     struct thread *thread = entry_free(threads);
     if (thread == NULL) {
-        event_close(&event);
         threads->uncovered++;
         return NULL;
     }
-    *thread = (struct thread){
-        .tid = birth->tid,
-        .event = event,
-        .stack_bytes = birth->stack_bytes,
-        .text = UINT32_MAX,
-        .plain = birth->plain,
-        .birth_period_ns = birth->period_ns,
-        .until_ns = UINT64_MAX,
-        .last_node = PROFILE_NONE,
-        .seen_ns = now_ns,
-    };
+    *thread = (struct thread){.tid = tid,
+                              .event.fd = -1,
+                              .text = UINT32_MAX,
+                              .until_ns = UINT64_MAX,
+                              .last_node = PROFILE_NONE,
+                              .seen_ns = now_ns};
+    threads->live++;
+    threads->total++;
+    return thread;
+}
+
+struct thread *threads_admit(struct threads *threads, const struct birth *birth, uint64_t now_ns)
+{
+    struct event event = birth->event;
+    struct thread *known = threads_find(threads, birth->tid);
+    struct thread *thread = NULL;
+    if (known != NULL && known->scanned && now_ns - known->seen_ns < SCANNED_EARLY_NS)
+        known->scanned = false; /* a scan has found it before it posted itself */
+    else
+        thread = entry_make(threads, birth->tid, now_ns);
+    if (known != NULL && thread != NULL)
+        known->dead = true; /* the id is another thread's now; the record of the end was lost */
+    if (thread == NULL) {
+        event_close(&event);
+        return known;
+    }
+    thread->event = event;
+    thread->plain = birth->plain;
+    thread->stack_bytes = birth->stack_bytes;
+    thread->period_ns = birth->period_ns;
     if (event.mapping != NULL)
         thread->ring = ring_over(event.mapping, event.mapping_bytes);
     __builtin_memcpy(thread->name, birth->name, sizeof thread->name);
-    threads->live++;
-    threads->total++;
+    return thread;
+}
+
+struct thread *threads_admit_scanned(struct threads *threads, pid_t tid, uint64_t now_ns)
+{
+    struct thread *thread = entry_make(threads, tid, now_ns);
+    if (thread != NULL) {
+        thread->scanned = true;
+        thread_read_name(threads->plan.app_pid, tid, thread->name);
+    }
     return thread;
 }
 
@@ -139,28 +168,30 @@ static void shape_fit_stack(struct event_shape *shape)
 }
 
 int thread_open_settled(struct threads *threads, const struct thread *thread, struct event *settled,
-                        uint32_t *stack_bytes)
+                        struct event_shape *shape)
 {
-    struct event_shape shape = settled_shape(threads, thread);
+    *shape = settled_shape(threads, thread);
     for (;;) {
-        shape_fit_stack(&shape);
-        int result = event_open(settled, threads->plan.traits, &shape, thread->tid);
-        *stack_bytes = shape.stack_bytes;
+        shape_fit_stack(shape);
+        int result = event_open(settled, threads->plan.traits, shape, thread->tid);
         /* EPERM may mean that the locked memory is used up: less of it may do. */
-        if (result != -EPERM || shape.ring_bytes <= RING_BYTES_MIN)
+        if (result != -EPERM || shape->ring_bytes <= RING_BYTES_MIN)
             return result;
-        shape.ring_bytes /= 2;
+        shape->ring_bytes /= 2;
     }
 }
 
-void thread_replace(struct thread *thread, const struct event *settled, uint32_t stack_bytes)
+void thread_replace(struct thread *thread, const struct event *settled,
+                    const struct event_shape *shape)
 {
     event_close(&thread->event);
     thread->event = *settled;
     thread->ring = ring_over(settled->mapping, settled->mapping_bytes);
     thread->settled = true;
     thread->wants_more_stack = false;
-    thread->stack_bytes = stack_bytes;
+    thread->stack_bytes = shape->stack_bytes;
+    thread->period_ns = shape->period_ns;
+    thread->period_is_new = true;
     thread->count_ns = 0;
     thread->samples_since_draw = 0;
     thread->until_ns = UINT64_MAX;
@@ -185,8 +216,11 @@ void thread_redraw_period(struct threads *threads, struct thread *thread)
     if (!thread->settled || thread->samples_since_draw < REDRAW_SAMPLES)
         return;
     thread->samples_since_draw = 0;
-    event_set_period(&thread->event,
-                     sampling_settled_period_ns(threads->plan.period_ns, random_next(threads)));
+    uint64_t period_ns = sampling_settled_period_ns(threads->plan.period_ns, random_next(threads));
+    if (event_set_period(&thread->event, period_ns) != 0)
+        return;
+    thread->period_ns = period_ns;
+    thread->period_is_new = true;
 }
 
 uint64_t threads_patience_ns(const struct threads *threads)
@@ -199,9 +233,8 @@ uint64_t threads_patience_ns(const struct threads *threads)
         struct event_shape shape = {.stack_bytes = thread->stack_bytes};
         uint64_t records =
             (thread->event.mapping_bytes - EVENT_PAGE_BYTES) / event_record_bytes(&shape);
-        uint64_t period = thread->settled ? threads->plan.period_ns : thread->birth_period_ns;
-        if (records * period / 2 < least)
-            least = records * period / 2;
+        if (records * thread->period_ns / 2 < least)
+            least = records * thread->period_ns / 2;
     }
     return least;
 }

@@ -24,17 +24,22 @@ struct thread {
     pid_t tid; /* 0: this entry is free */
     struct event event;
     struct ring ring;
-    bool plain;            /* not settled, yet weights are differences of its count */
+    bool plain;   /* not settled, yet weights are differences of its count */
     bool settled; /* the event is the helper's own, and weights are differences of its count */
     bool dead;    /* no more records will come */
     bool refused; /* settling it failed for good */
-    bool wants_more_stack; /* its stacks were cut by the copy */
-    uint32_t stack_bytes;  /* of each sample's copy */
-    uint32_t text;         /* index of its frame's text, UINT32_MAX: not made yet */
-    uint64_t birth_period_ns;
-    uint64_t until_ns;  /* records of the first event that are younger do not count */
-    uint64_t count_ns;  /* settled: at the last sample */
-    uint32_t last_node; /* of the profile, where its last sample went; PROFILE_NONE */
+    bool wants_more_stack;  /* its stacks were cut by the copy */
+    uint32_t stack_bytes;   /* of each sample's copy */
+    uint32_t text;          /* index of its frame's text, UINT32_MAX: not made yet */
+    uint64_t period_ns;     /* of its event, as last set */
+    bool period_is_new;     /* no sample has come since: the last one ended early */
+    bool lost_since_sample; /* records were lost since its last sample */
+    bool sampled;           /* its event has made a record */
+    bool scanned;           /* it was found in /proc, not by its birth */
+    uint32_t scan;          /* the last scan of /proc that saw it */
+    uint64_t until_ns;      /* records of the first event that are younger do not count */
+    uint64_t count_ns;      /* settled: at the last sample */
+    uint32_t last_node;     /* of the profile, where its last sample went; PROFILE_NONE */
     uint32_t samples_since_draw;
     uint64_t seen_ns; /* when the helper first saw it */
     char name[THREAD_NAME_BYTES];
@@ -66,6 +71,9 @@ int threads_init(struct threads *threads, const struct threads_plan *plan, struc
 /* Takes over a new thread. NULL where the table is full (its event is then ended). */
 struct thread *threads_admit(struct threads *threads, const struct birth *birth, uint64_t now_ns);
 
+/* The same for a thread found in /proc, without an event yet. */
+struct thread *threads_admit_scanned(struct threads *threads, pid_t tid, uint64_t now_ns);
+
 /* The live thread TID, or NULL. */
 struct thread *threads_find(struct threads *threads, pid_t tid);
 
@@ -78,10 +86,11 @@ void threads_retire(struct threads *threads, struct thread *thread);
  * never possible; the thread keeps what it has.
  */
 int thread_open_settled(struct threads *threads, const struct thread *thread, struct event *settled,
-                        uint32_t *stack_bytes);
+                        struct event_shape *shape);
 
 /* Ends the old event of THREAD and goes on with SETTLED. */
-void thread_replace(struct thread *thread, const struct event *settled, uint32_t stack_bytes);
+void thread_replace(struct thread *thread, const struct event *settled,
+                    const struct event_shape *shape);
 
 /* Does THREAD's ring take more than its share of the budget, or do its stacks need a larger copy?
  */
