@@ -36,7 +36,10 @@ int app_memory_copy(const struct app_memory *memory, uint64_t address, void *buf
 /* The kept page at ADDRESS, read now if it was not kept; NULL where it can't be read. */
 static const struct app_memory_page *page_at(struct app_memory *memory, uint64_t address)
 {
-    struct app_memory_page *page = &memory->pages[(address / PAGE_BYTES) % APP_MEMORY_PAGES];
+    /* The code and the tables of one module lie at round distances: mix, or they evict each other.
+     */
+    uint64_t number = address / PAGE_BYTES;
+    struct app_memory_page *page = &memory->pages[(number ^ number >> 9) % APP_MEMORY_PAGES];
     if (page->address == address)
         return page;
     page->address = 0;

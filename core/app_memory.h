@@ -17,7 +17,7 @@
 
 #include "arena.h"
 
-#define APP_MEMORY_PAGES 256u /* kept: 1 MiB */
+#define APP_MEMORY_PAGES 512u /* kept: 2 MiB, touched as used */
 
 struct app_memory {
     struct app_memory_page

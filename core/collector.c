@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "proc_tasks.h"
 #include "record.h"
 #include "sampling.h"
 #include "stack_frames.h"
@@ -38,7 +39,8 @@ int collector_init(struct collector *collector, const struct collector_setup *se
         return -ENOMEM;
     app_memory_init(&collector->memory, arena);
     modules_init(&collector->modules, arena, &collector->memory, setup->our_address);
-    unwinder_init(&collector->unwinder, setup->library, &collector->modules, &collector->memory);
+    unwinder_init(&collector->unwinder, setup->library, &collector->modules, &collector->memory,
+                  arena);
     profile_init(&collector->profile, arena);
     sequence_init(&collector->texts, arena, COLLECTOR_TEXT_BYTES);
     modules_scan(&collector->modules);
@@ -261,24 +263,22 @@ static void settle(struct collector *collector, struct thread *thread)
     thread_replace(thread, &event, &shape);
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+/* A scan of the process's threads, and when it is made. */
+struct scan {
+    struct collector *collector;
+    uint64_t now_ns;
+};
 
-/* Admits the thread of that directory entry if it is unknown. */
-static void scan_entry(struct collector *collector, const char *name, uint64_t now_ns)
+/* Admits the thread if it is unknown. */
+static void scan_thread(void *context, pid_t tid)
 {
-    pid_t tid = 0;
-    for (; is_digit(*name) && tid < (1 << 24); name++)
-        tid = tid * 10 + (*name - '0');
-    if (tid == 0 || *name != '\0')
-        return;
-    struct thread *thread = threads_find(&collector->threads, tid);
+    const struct scan *scan = context;
+    struct threads *threads = &scan->collector->threads;
+    struct thread *thread = threads_find(threads, tid);
     if (thread == NULL)
-        thread = threads_admit_scanned(&collector->threads, tid, now_ns);
+        thread = threads_admit_scanned(threads, tid, scan->now_ns);
     if (thread != NULL)
-        thread->scan = collector->scans;
+        thread->scan = scan->collector->scans;
 }
 
 /* Threads that a complete scan did not see have ended, and the record of it was lost. */
@@ -292,40 +292,6 @@ static void scan_conclude(struct collector *collector, uint64_t now_ns)
     }
 }
 
-/* The part of linux_dirent64 before the name (getdents64(2)). */
-struct directory_entry {
-    uint64_t inode;
-    int64_t offset;
-    uint16_t bytes;
-    uint8_t type;
-    char name[];
-};
-
-static void scan_tasks(struct collector *collector)
-{
-    char path[32], buffer[4096] __attribute__((aligned(8)));
-    struct text text = text_over(path, sizeof path);
-    text_put(&text, "/proc/");
-    text_put_u64(&text, (uint64_t)collector->threads.plan.app_pid);
-    text_put(&text, "/task");
-    int fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0)
-        return;
-    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
-    collector->scans++;
-    long got;
-    while ((got = sys3(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
-        for (long at = 0; at + (long)sizeof(struct directory_entry) < got;) {
-            const struct directory_entry *entry = (const void *)(buffer + at);
-            scan_entry(collector, entry->name, now_ns);
-            at += entry->bytes;
-        }
-    }
-    sys_close(fd);
-    if (got == 0)
-        scan_conclude(collector, now_ns);
-}
-
 /* Unknown threads: soon where a record told of one, else now and then. A thread that has a slot
  * reserved is about to come by itself, and gets some time for that. */
 static void scan_if_due(struct collector *collector, const struct mailbox *mailbox, uint64_t now_ns)
@@ -337,7 +303,10 @@ static void scan_if_due(struct collector *collector, const struct mailbox *mailb
         return;
     collector->scan_wanted = false;
     collector->scanned_ns = now_ns;
-    scan_tasks(collector);
+    collector->scans++;
+    struct scan scan = {collector, now_ns};
+    if (proc_tasks_read(collector->threads.plan.app_pid, scan_thread, &scan) == 0)
+        scan_conclude(collector, now_ns);
 }
 
 void collector_keep_house(struct collector *collector, const struct mailbox *mailbox)

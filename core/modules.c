@@ -201,6 +201,7 @@ static void prepare_table(struct modules *modules, struct module *module, uint64
     uint64_t base = (address & ~4095ull) + TABLE_DISTANCE;
     if (cfi_table_build(&module->table, &module->elf, bias, base, modules->arena, &scratch) == 0)
         module->table_base = base;
+    modules->made_up_tables += module->table_base != 0;
     arena_destroy(&scratch);
 }
 
@@ -234,29 +235,33 @@ struct region *modules_find(struct modules *modules, uint64_t address)
     return region;
 }
 
-/* Is ADDRESS between the first and the last byte of the file that REGION is a part of? */
-static bool region_module_covers(const struct modules *modules, const struct region *region,
-                                 uint64_t address)
+/* The segment of the file that REGION is a part of, or the region itself, if ADDRESS is there. */
+static struct module_span region_span(const struct modules *modules, const struct region *region,
+                                      uint64_t address)
 {
     const struct module *module = modules_at(modules, region->module);
     if (address >= region->start && address < region->end)
-        return true;
+        return (struct module_span){region->start, region->end};
     for (uint32_t i = 0; region->bias_known && module->has_elf && i < module->elf.segment_count;
          i++) {
         const struct elf_segment *segment = &module->elf.segments[i];
-        if (address - region->bias - segment->vaddr < segment->memory_bytes)
-            return true;
+        uint64_t start = segment->vaddr + region->bias;
+        if (address - start < segment->memory_bytes)
+            return (struct module_span){start, start + segment->memory_bytes};
     }
-    return false;
+    return (struct module_span){0, 0};
 }
 
-bool modules_cover(const struct modules *modules, uint64_t address)
+struct module_span modules_span(const struct modules *modules, uint64_t address)
 {
     /* Its code is the nearest above or below: modules do not interleave. */
     uint32_t above = region_above(modules, address);
-    return (above < modules->region_count &&
-            region_module_covers(modules, &modules->regions[above], address)) ||
-           (above > 0 && region_module_covers(modules, &modules->regions[above - 1], address));
+    struct module_span span = {0, 0};
+    if (above < modules->region_count)
+        span = region_span(modules, &modules->regions[above], address);
+    if (span.end == 0 && above > 0)
+        span = region_span(modules, &modules->regions[above - 1], address);
+    return span;
 }
 
 uint64_t region_link_address(const struct region *region, uint64_t address)

@@ -62,8 +62,9 @@ struct modules {
     struct sequence list;   /* of struct module */
     struct region *regions; /* sorted, not overlapping */
     uint32_t region_count;
-    uint64_t our_address; /* an address inside selfsample's own code */
-    uint64_t replaced;    /* counts regions that replaced others: what was cached of them is void */
+    uint64_t our_address;    /* an address inside selfsample's own code */
+    uint32_t made_up_tables; /* modules that have one */
+    uint64_t replaced; /* counts regions that replaced others: what was cached of them is void */
 };
 
 /* An empty map. OUR_ADDRESS: any code address of selfsample itself. */
@@ -81,8 +82,13 @@ void modules_map(struct modules *modules, uint64_t start, uint64_t bytes, uint64
  * be. */
 struct region *modules_find(struct modules *modules, uint64_t address);
 
-/* Is ADDRESS anywhere in a mapped module, code or data? */
-bool modules_cover(const struct modules *modules, uint64_t address);
+/* A range of addresses, [start, end). */
+struct module_span {
+    uint64_t start, end;
+};
+
+/* The part of a mapped module, code or data, in which ADDRESS lies; empty where it is in none. */
+struct module_span modules_span(const struct modules *modules, uint64_t address);
 
 struct module *modules_at(const struct modules *modules, uint32_t index);
 

@@ -3,10 +3,44 @@
 
 #include "arch.h"
 
+#define MEMO_ENTRIES 1024u
+
+struct unwind_memo {
+    uint64_t ip; /* 0: nothing is known */
+    bool signal_return;
+};
+
 void unwinder_init(struct unwinder *unwinder, const struct unwind_library *library,
-                   struct modules *modules, struct app_memory *memory)
+                   struct modules *modules, struct app_memory *memory, struct arena *arena)
 {
-    *unwinder = (struct unwinder){.library = library, .modules = modules, .memory = memory};
+    *unwinder = (struct unwinder){
+        .library = library,
+        .modules = modules,
+        .memory = memory,
+        .memo = arena_alloc_array(arena, MEMO_ENTRIES, sizeof(struct unwind_memo)),
+    };
+}
+
+/* Forgets what was known of addresses where other code is now. */
+static void memo_forget(struct unwinder *unwinder)
+{
+    for (uint32_t i = 0; unwinder->memo != NULL && i < MEMO_ENTRIES; i++)
+        unwinder->memo[i].ip = 0;
+}
+
+bool unwind_is_signal_return(struct unwinder *unwinder, uint64_t ip)
+{
+    static const uint8_t code[] = ARCH_SIGNAL_RETURN_CODE;
+    uint8_t bytes[sizeof code];
+    struct unwind_memo *memo =
+        unwinder->memo != NULL ? &unwinder->memo[(ip ^ ip >> 10) % MEMO_ENTRIES] : NULL;
+    if (memo != NULL && memo->ip == ip)
+        return memo->signal_return;
+    bool result = app_memory_read(unwinder->memory, ip, bytes, sizeof bytes) == 0 &&
+                  __builtin_memcmp(bytes, code, sizeof code) == 0;
+    if (memo != NULL)
+        *memo = (struct unwind_memo){ip, result};
+    return result;
 }
 
 bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer, size_t bytes)
@@ -27,6 +61,14 @@ size_t unwind_stack(struct unwinder *unwinder, const struct unwind_sample *sampl
     unwinder->sample = *sample;
     unwinder->beyond_copy = false;
     unwinder->unknown_ip = 0;
+    if (unwinder->seen_replaced != unwinder->modules->replaced) {
+        unwinder->seen_replaced = unwinder->modules->replaced;
+        unwinder->span = (struct module_span){0, 0};
+        memo_forget(unwinder);
+        app_memory_forget(unwinder->memory);
+        if (unwinder->library->address_space != NULL)
+            unwind_library_forget(unwinder->library);
+    }
     if (unwinder->library->address_space != NULL)
         return unwind_by_libunwind(unwinder, ips, end);
     return unwind_by_frame_pointer(unwinder, ips, end);

@@ -54,11 +54,17 @@ struct unwinder {
     struct unwind_sample sample; /* that is being unwound */
     bool beyond_copy;            /* it asked for stack beyond the copy */
     uint64_t unknown_ip;         /* the last address that no table covers */
+    struct module_span span;     /* where its last read of a module was */
+    struct unwind_memo *memo;    /* what is known of return addresses */
     uint64_t seen_replaced;      /* modules->replaced when libunwind's cache was last valid */
 };
 
+/* ARENA keeps the memo; without memory for it everything works, slower. */
 void unwinder_init(struct unwinder *unwinder, const struct unwind_library *library,
-                   struct modules *modules, struct app_memory *memory);
+                   struct modules *modules, struct app_memory *memory, struct arena *arena);
+
+/* Is IP where a signal handler returns to? Then its caller was interrupted, not calling. */
+bool unwind_is_signal_return(struct unwinder *unwinder, uint64_t ip);
 
 /*
  * Unwinds SAMPLE, leaf first, into IPS (UNWIND_FRAMES_MAX): the first is the instruction itself, of
@@ -71,6 +77,9 @@ size_t unwind_stack(struct unwinder *unwinder, const struct unwind_sample *sampl
 /* Reads BYTES at ADDRESS of the sample's stack. False, noting that, where the copy has not all of
  * it. */
 bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer, size_t bytes);
+
+/* Makes libunwind forget the rules that it has kept. */
+void unwind_library_forget(const struct unwind_library *library);
 
 /* The two of them. */
 size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end);

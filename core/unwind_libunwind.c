@@ -109,8 +109,8 @@ static int get_dyn_info_list_addr(unw_addr_space_t space, unw_word_t *address, v
     return -UNW_ENOINFO;
 }
 
-/* Reads a word of a module's made-up table, if ADDRESS is in one: its bytes by the address they are said
- * to have, its entries by their own. */
+/* Reads a word of a module's made-up table, if ADDRESS is in one: its bytes by the address they are
+ * said to have, its entries by their own. */
 static bool made_up_read(const struct unwinder *unwinder, uint64_t address, unw_word_t *value)
 {
     for (uint32_t i = 0; i < modules_count(unwinder->modules); i++) {
@@ -146,10 +146,12 @@ static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *va
     uint64_t stack = unwinder->sample.registers[ARCH_PERF_INDEX_SP];
     if (address - stack < unwinder->sample.stack_bytes)
         return unwind_read_stack(unwinder, address, value, sizeof *value) ? 0 : -UNW_EINVAL;
-    if (made_up_read(unwinder, address, value))
+    if (unwinder->modules->made_up_tables != 0 && made_up_read(unwinder, address, value))
         return 0;
+    if (address < unwinder->span.start || address >= unwinder->span.end)
+        unwinder->span = modules_span(unwinder->modules, address);
     /* What is in no module is stack beyond the copy: it lives, and may have changed since. */
-    if (!modules_cover(unwinder->modules, address)) {
+    if (unwinder->span.end == 0) {
         unwinder->beyond_copy = true;
         return -UNW_EINVAL;
     }
@@ -223,13 +225,9 @@ int unwind_library_prepare(struct unwind_library *library)
     return 0;
 }
 
-/* Is IP where a signal handler returns to? Then its caller was interrupted, not calling. */
-static bool is_signal_return(struct unwinder *unwinder, uint64_t ip)
+void unwind_library_forget(const struct unwind_library *library)
 {
-    static const uint8_t code[] = ARCH_SIGNAL_RETURN_CODE;
-    uint8_t bytes[sizeof code];
-    return app_memory_read(unwinder->memory, ip, bytes, sizeof bytes) == 0 &&
-           __builtin_memcmp(bytes, code, sizeof code) == 0;
+    CALL(library, FLUSH, flush_function)(library->address_space, 0, 0);
 }
 
 static enum unwind_end end_of(const struct unwinder *unwinder, int step_result, uint64_t last_ip)
@@ -245,18 +243,13 @@ static enum unwind_end end_of(const struct unwinder *unwinder, int step_result, 
  * a call at the very end of a function is not taken for the next function. */
 static uint64_t frame_ip(struct unwinder *unwinder, uint64_t ip, bool called)
 {
-    return called && !is_signal_return(unwinder, ip) ? ip - 1 : ip;
+    return called && !unwind_is_signal_return(unwinder, ip) ? ip - 1 : ip;
 }
 
 size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
 {
     const struct unwind_library *library = unwinder->library;
     unw_addr_space_t space = library->address_space;
-    if (unwinder->seen_replaced != unwinder->modules->replaced) {
-        unwinder->seen_replaced = unwinder->modules->replaced;
-        app_memory_forget(unwinder->memory);
-        CALL(library, FLUSH, flush_function)(space, 0, 0);
-    }
     uint64_t ip = unwinder->sample.registers[ARCH_PERF_INDEX_IP];
     size_t count = 0;
     ips[count++] = ip;
@@ -264,7 +257,7 @@ size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind
     unw_cursor_t cursor;
     if (CALL(library, INIT, init_function)(&cursor, space, unwinder) < 0)
         return count;
-    bool interrupted = is_signal_return(unwinder, ip);
+    bool interrupted = unwind_is_signal_return(unwinder, ip);
     for (;;) {
         int result = CALL(library, STEP, step_function)(&cursor);
         if (result <= 0 || count == UNWIND_FRAMES_MAX) {
@@ -278,6 +271,6 @@ size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind
         }
         ip = next;
         ips[count++] = frame_ip(unwinder, ip, !interrupted);
-        interrupted = is_signal_return(unwinder, ip);
+        interrupted = unwind_is_signal_return(unwinder, ip);
     }
 }
