@@ -26,10 +26,14 @@
 #define NO_MEMORY_TEXT   "[no memory for this name]"
 
 /*
- * libiberty puts an array of (templates x references) elements of 16 bytes on its stack; neither
- * can be more than twice the count of the letters that begin one.
+ * Two things in libiberty's C++ demangler grow without bound, and the callback cannot stop them:
+ * it puts an array of (templates x references) elements of 16 bytes on the stack, neither of them
+ * more than twice as many as the letters that begin one; and a conversion operator to a template
+ * parameter with arguments ("cvT_I") is parsed twice, and so is each one within. Names of people
+ * have two or three of the latter.
  */
-#define SCOPES_MAX 16384u
+#define SCOPES_MAX       16384u
+#define APPLICATIONS_MAX 8u
 
 /* The call of a demangler that is under way. There is one task that demangles. */
 static struct {
@@ -189,9 +193,24 @@ static size_t letters_count(const char *name, char one, char other)
     return count;
 }
 
+/* How often arguments are given to a template parameter: "T_I", "T0_I", ... */
+static size_t applications_count(const char *name)
+{
+    size_t count = 0;
+    while (*name != '\0') {
+        if (*name++ != 'T')
+            continue;
+        while ((*name >= '0' && *name <= '9') || (*name >= 'A' && *name <= 'Z'))
+            name++;
+        count += name[0] == '_' && name[1] == 'I';
+    }
+    return count;
+}
+
 static bool cpp_demangle(const char *mangled)
 {
-    if (letters_count(mangled, 'I', 'I') * letters_count(mangled, 'R', 'O') > SCOPES_MAX)
+    if (letters_count(mangled, 'I', 'I') * letters_count(mangled, 'R', 'O') > SCOPES_MAX ||
+        applications_count(mangled) > APPLICATIONS_MAX)
         return false;
     /* Without its own limit of 1024 bytes of name: input and stack have ours. */
     return cplus_demangle_v3_callback(mangled, OPTIONS | DMGL_NO_RECURSE_LIMIT, output_take,

@@ -119,7 +119,7 @@ static void process_state_set(struct helper *helper)
     limit_raise(RLIMIT_CPU);
     attr.sched_nice = (int32_t)(20 - sys2(SYS_getpriority, PRIO_PROCESS, 0));
     sys3(SYS_sched_setattr, 0, &attr, 0);
-    helper->has_stderr = stderr_may_stay();
+    helper->has_stderr |= stderr_may_stay();
     descriptors_close(helper->has_stderr);
 }
 
@@ -148,12 +148,13 @@ static int memory_map(struct helper *helper)
     return 0;
 }
 
-int helper_start(struct helper *helper, void (*run)(void *context), void *context)
+int helper_start(struct helper *helper, void (*run)(void *context), void *context, bool keep_stderr)
 {
     int result = memory_map(helper);
     if (result != 0)
         return result;
     helper->run = run;
+    helper->has_stderr = keep_stderr;
     helper->context = context;
     helper->app_pid = (pid_t)sys0(SYS_getpid);
     uint8_t *stack_top = helper->memory + GUARD_BYTES + STACK_BYTES;

@@ -170,7 +170,7 @@ int session_start(struct session *session, char *const *environment)
         return result;
     }
     main_thread_open(session);
-    result = helper_start(&session->helper, session_run, session);
+    result = helper_start(&session->helper, session_run, session, session->config.summary);
     if (result != 0) {
         refusal_tell(result, "the helper could not be started", "");
         event_close(&session->mailbox.slots[0].birth.event);
