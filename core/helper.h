@@ -30,9 +30,12 @@ struct helper {
 
 /*
  * Starts a helper that calls RUN(CONTEXT) and then ends. The calling thread's thread block is the
- * model of the helper's. Returns 0 or -errno.
+ * model of the helper's. KEEP_STDERR keeps the app's stderr open whatever
+ * it is; otherwise only a terminal or a file, since whoever reads a pipe waits for its last writer.
+ * Returns 0 or -errno.
  */
-int helper_start(struct helper *helper, void (*run)(void *context), void *context);
+int helper_start(struct helper *helper, void (*run)(void *context), void *context,
+                 bool keep_stderr);
 
 /* From the app: makes the helper look up. */
 void helper_wake(struct helper *helper);
