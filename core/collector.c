@@ -15,6 +15,11 @@
 #define SCAN_NS      1000000000u
 #define SCAN_SOON_NS 5000000u
 
+#define LOST_POINTS_MAX 4096u
+
+/* A thread that lives this long is worth an event of the helper's. */
+#define SETTLE_AGE_NS 2000000u
+
 /* A ring with data, by the time of its oldest record. */
 struct due {
     uint64_t time_ns;
@@ -58,17 +63,39 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
             threads_admit(&collector->threads, &birth, now_ns);
 }
 
+/*
+ * What a sample of a thread's first event weighs. Such an event may fire much faster than asked
+ * until it is settled, and its ring be full for a while: then the sample carries what the lost
+ * points before it would have weighed.
+ */
+static uint64_t weigh_birth(const struct collector *collector, struct thread *thread,
+                            uint64_t count_ns)
+{
+    uint64_t nominal_ns = collector->threads.plan.period_ns, period_ns = thread->period_ns;
+    uint64_t weight_ns =
+        sampling_birth_weight_ns(nominal_ns, period_ns, count_ns, !thread->sampled);
+    uint64_t lost_ns = thread->count_ns + period_ns;
+    for (unsigned i = 0; thread->lost_since_sample && i < LOST_POINTS_MAX; i++) {
+        if (lost_ns + period_ns / 2 >= count_ns)
+            break;
+        weight_ns += sampling_birth_weight_ns(nominal_ns, period_ns, lost_ns, false);
+        lost_ns += period_ns;
+    }
+    thread->count_ns = count_ns;
+    return weight_ns;
+}
+
 /* What a sample weighs, see sampling.h; 0: it does not count. */
 static uint64_t weigh(struct collector *collector, struct thread *thread,
-                      const struct record *record, bool first)
+                      const struct record *record)
 {
+    uint64_t count_ns = record->sample.count_ns;
     if (record->time_ns > thread->until_ns)
         return 0;
     if (!thread->settled && !thread->plain)
-        return sampling_birth_weight_ns(collector->threads.plan.period_ns, thread->period_ns,
-                                        record->sample.count_ns, first);
-    uint64_t passed = record->sample.count_ns - thread->count_ns;
-    thread->count_ns = record->sample.count_ns;
+        return weigh_birth(collector, thread, count_ns);
+    uint64_t passed = count_ns - thread->count_ns;
+    thread->count_ns = count_ns;
     return passed;
 }
 
@@ -93,13 +120,12 @@ static uint64_t without_kernel_time(struct collector *collector, struct thread *
 static void handle_sample(struct collector *collector, struct thread *thread,
                           const struct record *record)
 {
-    uint64_t weight_ns = weigh(collector, thread, record, !thread->sampled);
+    uint64_t weight_ns = without_kernel_time(collector, thread, weigh(collector, thread, record));
     thread->sampled = true;
+    thread->period_is_new = thread->lost_since_sample = false;
     thread->samples_since_draw++;
     if (weight_ns == 0)
         return;
-    weight_ns = without_kernel_time(collector, thread, weight_ns);
-    thread->period_is_new = thread->lost_since_sample = false;
     enum unwind_end end;
     size_t count = stack_frames(collector, thread, record, &end);
     if (end == UNWIND_ROOT)
@@ -152,7 +178,7 @@ static void handle(struct collector *collector, struct thread *thread, const str
             thread->dead = true;
         break;
     case RECORD_LOST:
-        collector->lost += record->lost;
+        collector->lost += thread->settled ? record->lost : 0;
         thread->lost_since_sample = true;
         break;
     case RECORD_THROTTLE:
@@ -321,7 +347,8 @@ void collector_keep_house(struct collector *collector, const struct mailbox *mai
         if (thread->dead) {
             settle_account(collector, thread);
             threads_retire(threads, thread);
-        } else if (!thread->refused && thread_is_misfit(threads, thread)) {
+        } else if (!thread->refused && now_ns - thread->seen_ns >= SETTLE_AGE_NS &&
+                   thread_is_misfit(threads, thread)) {
             settle(collector, thread);
         } else {
             thread_redraw_period(threads, thread);

@@ -46,7 +46,8 @@ struct collector {
     uint32_t scans;
 
     /* statistics */
-    uint64_t whole, truncated, lost, throttled;
+    uint64_t whole, truncated, throttled;
+    uint64_t lost;      /* samples of settled events; those of births are carried by the next one */
     uint64_t kernel_ns; /* that passed in the kernel where kernel samples are refused */
 
     struct sequence texts; /* of char[COLLECTOR_TEXT_BYTES] */

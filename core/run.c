@@ -164,7 +164,10 @@ void session_run(void *context)
         uint32_t wakes = helper_wakes(&session->helper);
         if (!turn(&run))
             break;
-        helper_sleep(&session->helper, wakes, sleep_ns(&run));
+        uint64_t ns = sleep_ns(&run);
+        __atomic_store_n(&session->sleeps_long, ns > SLEEP_NS_YOUNG, __ATOMIC_RELAXED);
+        helper_sleep(&session->helper, wakes, ns);
+        __atomic_store_n(&session->sleeps_long, 0, __ATOMIC_RELAXED);
     }
     if (!run.collector.exec_seen)
         collector_settle_accounts(&run.collector);

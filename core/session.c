@@ -140,7 +140,9 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
     birth->tid = (pid_t)sys0(SYS_gettid);
     sys2(SYS_prctl, PR_GET_NAME, birth->name);
     birth_fill(session, birth, &shape);
-    if (mailbox_post(&session->mailbox, slot) % BIRTHS_TO_WAKE == 0)
+    uint32_t waiting = mailbox_post(&session->mailbox, slot);
+    if (waiting % BIRTHS_TO_WAKE == 0 ||
+        __atomic_load_n(&session->sleeps_long, __ATOMIC_RELAXED) != 0)
         helper_wake(&session->helper);
 }
 

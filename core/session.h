@@ -50,8 +50,9 @@ struct session {
     uint32_t born_unsettled; /* settling is refused: births take plain periods */
 
     /* said by the helper */
-    uint32_t busy;     /* it holds locks, or is changing what a fork would copy; futex */
-    uint32_t progress; /* moves as long as it gets on */
+    uint32_t sleeps_long; /* a birth should wake it */
+    uint32_t busy;        /* it holds locks, or is changing what a fork would copy; futex */
+    uint32_t progress;    /* moves as long as it gets on */
     char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
 };
 
