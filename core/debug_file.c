@@ -59,19 +59,6 @@ static bool crc_matches(int fd, uint32_t expected, struct arena *arena)
     return buffer != NULL && got == 0 && crc == expected;
 }
 
-/* Opens PATH if it is a file (a FIFO would wait for its writer for ever). */
-static int regular_open(const char *path)
-{
-    struct stat status;
-    int fd = sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-    if (fd < 0)
-        return fd;
-    if (sys_fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
-        return fd;
-    sys_close(fd);
-    return -ENOENT;
-}
-
 static bool is_of_the_same_build(const struct elf_file *debug, const struct elf_file *main,
                                  const struct debug_link *link, struct arena *arena)
 {
@@ -87,7 +74,8 @@ static int candidate_open(struct elf_file *debug, const struct text *path,
 {
     struct arena_mark mark = arena_mark(arena);
     struct elf_section symbols;
-    int fd = path->cut ? -ENAMETOOLONG : regular_open(path->start);
+    /* Opening a FIFO or a terminal must not wait; reading it fails, as pread does on both. */
+    int fd = path->cut ? -ENAMETOOLONG : sys_open(path->start, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0)
         return -ENOENT;
     if (elf_file_read(debug, elf_source_file(fd), arena) == 0 &&

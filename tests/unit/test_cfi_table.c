@@ -123,6 +123,29 @@ TEST(debug_frame_beside_eh_frame)
               BIAS + fixture_symbol("built.so", "g"));
 }
 
+/* An entry of .debug_frame that begins before one of .eh_frame and reaches into it is dropped. */
+TEST(debug_frame_across_eh_frame)
+{
+    struct elf_file file;
+    struct cfi_table table;
+    int error;
+    fixture_text("across.s", ".text\n.skip 8\nf: .cfi_startproc\n.skip 8\n.cfi_endproc\n"
+                             ".section .debug_frame\n"
+                             ".long 1f - 0f\n0: .long -1\n.byte 1, 0, 1, 0x78, 16\n.zero 7\n1:\n"
+                             ".long 3f - 2f\n2: .long 0\n.quad f - 8, 12\n3:\n"
+                             ".long 5f - 4f\n4: .long 0\n.quad f - 8, 8\n5:\n");
+    REQUIRE(fixture_run("${CC:-cc} -shared -nostdlib -Wl,--no-eh-frame-hdr -o built.so across.s"));
+    int fd = fixture_open(&file, fixture_path("built.so"), &keep, &error);
+    REQUIRE(fd >= 0);
+    CHECK_I64(cfi_table_build(&table, &file, BIAS, SHADOW, &keep, &scratch), 0);
+    close(fd);
+    uint64_t f = BIAS + fixture_symbol("built.so", "f"), start;
+    REQUIRE(table.entry_count == 1);
+    CHECK_U64(SHADOW + (uint64_t)(int64_t)table.entries[0].start, f);
+    memcpy(&start, table.bytes + table.entries[0].fde + 8, sizeof start);
+    CHECK_U64(start, f);
+}
+
 TEST(what_is_too_far_away_is_left_out)
 {
     struct elf_file file;
