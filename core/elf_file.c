@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "arena.h"
-#include "elf_section.h"
 #include "sys.h"
 
 #define PAGE_BYTES   4096u
@@ -128,10 +127,12 @@ static void build_id_find(struct elf_file *file, uint64_t offset, uint64_t bytes
 /* In a separate debug file the notes' segment may be stale, their sections are not. */
 static void build_id_find_in_sections(struct elf_file *file)
 {
-    struct elf_section section;
     for (unsigned i = 1; i < file->section_count && file->build_id_bytes == 0; i++) {
-        if (elf_section_read(file, i, &section) && section.kind == ELF_SECTION_NOTE)
-            build_id_find(file, section.offset, section.bytes, section.alignment);
+        Elf64_Shdr section;
+        if (elf_source_read_all(&file->source, file->sections_offset + i * sizeof section, &section,
+                                sizeof section) &&
+            section.sh_type == SHT_NOTE)
+            build_id_find(file, section.sh_offset, section.sh_size, section.sh_addralign);
     }
 }
 
