@@ -17,7 +17,7 @@
 
 /*
  * Names those of COUNT requests, sorted by vaddr, that have no name, with the text symbol that
- * begins last at or before them. Reads PATH once, from start to end (about 10 MB and 50 ms, most of
+ * begins last at or before them. Reads PATH once, from start to end (about 10 MB and 0.1 s, most of
  * it the kernel's time), whatever the order of its lines. Names go to NAMES, 256 bytes a request
  * and 64 KiB to SCRATCH, which is given back. 0; -ENOENT: nothing found, also where addresses are
  * hidden; -ENOMEM; or the error of open or read.
