@@ -1,0 +1,653 @@
+"""Runs programs bare and under libselfsample.so, and reads what they leave.
+
+A test file declares tests with @test, and ends in main(). Every test prints one line:
+`ok NAME`, `not ok NAME reason` or `skip NAME reason`; the last line is `N passed, N failed`,
+and the file's exit status is 1 if any test failed. Arguments select tests by a part of their name.
+
+    B=dir    where the library and the test programs are built (default: build)
+    KEEP=1   keep the directories of the runs, and say where they are
+
+Every run gets a private directory that ordinary users can reach, an environment without
+SELFSAMPLE_* of the caller, and a mark in the environment (E2E_RUN) by which run() finds whatever
+the program left behind: it returns once the helpers are gone, and fails when one stays.
+"""
+
+import atexit
+import contextlib
+import fcntl
+import glob
+import os
+import re
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = Path(os.environ.get("B", ROOT / "build")).resolve()
+SOURCES = ROOT / "tests" / "programs"
+COMMAND = BUILD / "selfsample"
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+USER_ID = 65534
+USER_MEMLOCK_BYTES = 8 << 20
+HELPER_COMM = "selfsample"
+UNSEEN = "[kernel]"
+
+
+class Failure(Exception):
+    """What the test checks does not hold."""
+
+
+class Skip(Exception):
+    """The test cannot be run here, for the reason given."""
+
+
+def expect(condition, text):
+    """Fails the test with the text unless the condition holds."""
+    if not condition:
+        raise Failure(text)
+
+
+def near(actual, wanted, tolerance, what):
+    """Fails the test unless actual is within tolerance (absolute) of wanted."""
+    if abs(actual - wanted) > tolerance:
+        raise Failure(f"{what}: {actual:.4g}, wanted {wanted:.4g} +- {tolerance:.4g}")
+
+
+def need(*tools):
+    """Skips the test unless every tool is there; returns the path of the first."""
+    paths = [shutil.which(tool, path="/usr/sbin:/usr/bin:/sbin:/bin") for tool in tools]
+    for tool, path in zip(tools, paths):
+        if path is None:
+            raise Skip(f"needs {tool}")
+    return paths[0]
+
+
+def need_root():
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+
+
+# Directories ---------------------------------------------------------------------------------
+
+_top = None
+
+
+def top_directory():
+    """One directory per test file, which everybody may enter; removed at the end."""
+    global _top
+    if _top is None:
+        _top = Path(tempfile.mkdtemp(prefix="selfsample-e2e-"))
+        _top.chmod(0o755)
+        if os.environ.get("KEEP"):
+            print(f"# runs are kept in {_top}")
+        else:
+            atexit.register(shutil.rmtree, _top, ignore_errors=True)
+    return _top
+
+
+def private_directory(user=False):
+    """A new empty directory, owned by whoever will run in it."""
+    path = Path(tempfile.mkdtemp(dir=top_directory()))
+    path.chmod(0o755)
+    if user and os.geteuid() == 0:
+        os.chown(path, USER_ID, USER_ID)
+    return path
+
+
+def _reachable(path):
+    """True if an ordinary user can read the file where it is."""
+    if not path.stat().st_mode & 0o004:
+        return False
+    return all(parent.stat().st_mode & 0o001 for parent in path.parents)
+
+
+def staged(path):
+    """The file itself, or a copy where an ordinary user can read it."""
+    if _reachable(path):
+        return path
+    copy = top_directory() / "staged" / path.name
+    copy.parent.mkdir(exist_ok=True)
+    if not copy.exists():
+        shutil.copy2(path, copy)
+        copy.chmod(0o755)
+    return copy
+
+
+def library():
+    """The path of libselfsample.so, readable by everybody."""
+    path = BUILD / "libselfsample.so"
+    if not path.exists():
+        raise Failure(f"{path} is not built")
+    return staged(path)
+
+
+# Test programs -------------------------------------------------------------------------------
+
+
+def program(source, flags="", name=None, cc=None, strip=False):
+    """Builds tests/programs/SOURCE into $B/tests and returns its path.
+
+    A source without ending is C. The flags it always needs stand in its own first lines, after
+    `Build:`. A variant built with other flags needs a name of its own.
+    """
+    path = SOURCES / (source if "." in source else source + ".c")
+    directory = BUILD / "tests"
+    directory.mkdir(parents=True, exist_ok=True)
+    binary = directory / (name or path.name.split(".")[0])
+    text = path.read_text()
+    own = re.search(r"Build: (.*)", text)
+    cpp = path.suffix == ".cc"
+    command = [cc or ("g++" if cpp else "gcc"), "-std=gnu++17" if cpp else "-std=gnu11"]
+    command += ["-O2", "-g", "-Wall", "-Wextra", str(path), "-o", str(binary)]
+    command += flags.split() + (own.group(1).replace("*/", "").split() if own else [])
+    stamp = binary.with_name(binary.name + ".cmd")
+    inputs = [path, SOURCES / "burn.h"]
+    line = " ".join(command) + (" strip" if strip else "")
+    if not (binary.exists() and stamp.exists() and stamp.read_text() == line
+            and all(i.stat().st_mtime <= binary.stat().st_mtime for i in inputs)):
+        built = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if built.returncode != 0:
+            raise Failure(f"{line}: {built.stderr.strip()}")
+        if strip:
+            subprocess.run(["strip", str(binary)], check=True)
+        stamp.write_text(line)
+    return staged(binary)
+
+
+def shared(source, flags="", name=None):
+    """Builds tests/programs/SOURCE as a shared object."""
+    stem = source.split(".")[0]
+    return program(source, "-shared -fPIC " + flags, name or f"lib{stem}.so")
+
+
+# Profiles ------------------------------------------------------------------------------------
+
+
+class Profile:
+    """A folded file: {(thread, root, ..., leaf): count}."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.stacks = {}
+        text = self.path.read_bytes().decode("utf-8", "surrogateescape")
+        expect(text.endswith("\n"), f"{path}: the last line is cut")
+        for line in text.split("\n")[:-1]:
+            match = re.fullmatch(r"([^\x00-\x1f\x7f]+) ([1-9][0-9]*)", line)
+            expect(match, f"{path}: not a folded line: {line[:200]!r}")
+            stack = tuple(match.group(1).split(";"))
+            expect(all(stack), f"{path}: an empty frame in {line[:200]!r}")
+            expect(stack not in self.stacks, f"{path}: a stack twice: {line[:200]!r}")
+            self.stacks[stack] = int(match.group(2))
+
+    def total(self):
+        return sum(self.stacks.values())
+
+    def sum_where(self, condition):
+        return sum(count for stack, count in self.stacks.items() if condition(stack))
+
+    def unseen(self):
+        """What is booked as the kernel's, without stacks, where kernel samples are refused."""
+        return self.sum_where(lambda stack: stack[1:] == (UNSEEN,))
+
+    def share_where(self, condition):
+        """The part of what was seen."""
+        return self.sum_where(condition) / max(1, self.total() - self.unseen())
+
+    def share(self, function):
+        """The part of what was seen that has the function somewhere in its stack."""
+        return self.share_where(lambda stack: function in stack[1:])
+
+    def leaf_share(self, function):
+        return self.share_where(lambda stack: user_frames(stack)[-1:] == (function,))
+
+    def thread_share(self, thread):
+        return self.sum_where(lambda stack: stack[0] == thread) / max(1, self.total())
+
+    def threads(self):
+        return {stack[0] for stack in self.stacks}
+
+    def functions(self):
+        return {frame for stack in self.stacks for frame in stack[1:]}
+
+    def whole_share(self, extra_roots=()):
+        roots = thread_roots() | set(extra_roots)
+        return self.share_where(lambda stack: is_whole(stack, roots))
+
+    def broken(self, extra_roots=(), limit=3):
+        """The heaviest stacks that are not whole, as text."""
+        roots = thread_roots() | set(extra_roots)
+        bad = [(c, s) for s, c in self.stacks.items()
+               if not is_whole(s, roots) and s[1:] != (UNSEEN,)]
+        bad.sort(reverse=True)
+        return "; ".join(f"{count} x {'<'.join(reversed(s[-12:]))}" if len(s) <= 12 else
+                         f"{count} x {s[:3]}...{s[-6:]}" for count, s in bad[:limit])
+
+    def ours(self):
+        """Frames that belong to the profiler."""
+        return {f for f in self.functions() if "selfsample" in f}
+
+    def paths_to(self, function):
+        """The distinct stacks, without thread, that end (kernel frames aside) in the function."""
+        return {user_frames(s) for s in self.stacks if user_frames(s)[-1:] == (function,)}
+
+
+def user_frames(stack):
+    """The frames of a stack without its thread and without kernel frames."""
+    return tuple(frame for frame in stack[1:] if not frame.endswith("_[k]"))
+
+
+def has_path(stack, *frames):
+    """True if the frames stand in the stack one directly above the other."""
+    return any(stack[i:i + len(frames)] == frames for i in range(len(stack)))
+
+
+def is_whole(stack, roots):
+    return len(stack) > 1 and stack[1] in roots
+
+
+def _code_roots(path, patterns):
+    """`name+0xSTART` of the functions that begin at or contain one of the instruction patterns.
+
+    For objects without symbols: the start is that of the FDE, as readelf prints it.
+    """
+    data = Path(path).read_bytes()
+    hits = [m.start() for p in patterns for m in re.finditer(re.escape(p), data)]
+    loads = re.findall(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+)", _readelf("-lW", path))
+    spots = []
+    for hit in hits:
+        for offset, address, size in ((int(x, 16) for x in load) for load in loads):
+            if offset <= hit < offset + size:
+                spots.append(hit - offset + address)
+    roots = set()
+    for start, end in re.findall(r"FDE .*pc=(\w+)\.\.(\w+)", _readelf("-wf", path)):
+        start, end = int(start, 16), int(end, 16)
+        if any(start < spot + 64 and spot < end for spot in spots):
+            roots.add(f"{Path(path).name}+0x{start:x}")
+    return roots
+
+
+def _readelf(*arguments):
+    return subprocess.run(["readelf", *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120).stdout
+
+
+_thread_roots = None
+
+
+def thread_roots():
+    """How the outermost frame of a whole stack may be called, in a program with symbols.
+
+    A libc without debug symbols does not name clone3: there it is the code around the system call.
+    """
+    global _thread_roots
+    if _thread_roots is None:
+        _thread_roots = {"_start", "clone3", "__clone3", "clone", "__clone", "[exec]",
+                         "_dl_start_user"}
+        for libc in glob.glob("/lib/x86_64-linux-gnu/libc.so.6"):
+            calls = [b"\xb8" + number.to_bytes(4, "little") + b"\x0f\x05" for number in (435, 56)]
+            _thread_roots |= _code_roots(libc, calls)
+    return _thread_roots
+
+
+def entry_root(path):
+    """The name of the entry of a program without symbols: prog+0xENTRY."""
+    path = Path(path).resolve()
+    entry = re.search(r"Entry point address: +(0x\w+)", _readelf("-hW", path)).group(1)
+    kind = re.search(r"Type: +(\w+)", _readelf("-hW", path)).group(1)
+    base = 0
+    if kind == "EXEC":
+        first = re.search(r"LOAD +0x0+ 0x(\w+)", _readelf("-lW", path))
+        base = int(first.group(1), 16)
+    return {f"{path.name}+{entry}", f"{path.name}+0x{int(entry, 16) - base:x}"}
+
+
+# Running -------------------------------------------------------------------------------------
+
+
+class Run:
+    """What a program did: status (an exit code, or minus the signal), output, times, files."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.status = None
+        self.stdout = b""
+        self.stderr = b""
+        self.elapsed = 0.0
+        self.cpu_us = 0
+        self.file_delay = 0.0
+        self.process_clocks = []
+
+    @property
+    def profiles(self):
+        return [Profile(path) for path in sorted(self.directory.rglob("*.folded*"))]
+
+    @property
+    def profile(self):
+        profiles = self.profiles
+        expect(len(profiles) == 1, f"{len(profiles)} folded files, wanted 1; {self}")
+        return profiles[0]
+
+    def files(self):
+        return sorted(str(p.relative_to(self.directory)) for p in self.directory.rglob("*"))
+
+    def quiet(self):
+        """Fails unless stderr is empty."""
+        expect(self.stderr == b"", f"unwanted message: {self.stderr[:300]!r}")
+
+    def __str__(self):
+        return (f"status {self.status}, stdout {self.stdout[-200:]!r}, "
+                f"stderr {self.stderr[-300:]!r}, files {self.files()[:8]}")
+
+
+_serial = 0
+
+
+def run(*command, preload=True, options=None, env=None, user=False, timeout=60, stdin=b"",
+        directory=None, before=(), after=(), clock=False, while_running=None, limits=None,
+        setup=None, launcher=()):
+    """Runs a command, by default under the library, and returns a Run.
+
+    options        SELFSAMPLE_* variables without the prefix
+    user           as an ordinary user rather than as root
+    before, after  other libraries to preload before and after ours
+    clock          preload one that notes the CPU clock of each process (process_clocks)
+    while_running  called with the pid once the program runs
+    limits         {resource.RLIMIT_X: value}
+    setup          called in the child before the program is executed
+    launcher       a command that runs the command; it gets the library too
+    """
+    global _serial
+    _serial += 1
+    directory = Path(directory) if directory else private_directory(user)
+    mark = f"{os.getpid()}-{_serial}"
+    variables = {k: v for k, v in os.environ.items()
+                 if not k.startswith("SELFSAMPLE_") and k != "LD_PRELOAD"}
+    variables.update(E2E_RUN=mark, HOME=str(directory), PATH="/usr/sbin:/usr/bin:/sbin:/bin",
+                     LC_ALL="C.UTF-8", TMPDIR="/tmp")
+    clock_file = top_directory() / f"clock-{mark}"
+    libraries = [*before, *([library()] if preload else []), *after]
+    if clock:
+        libraries.append(shared("cpuclock"))
+        clock_file.touch()
+        clock_file.chmod(0o666)
+        variables["E2E_CLOCK"] = str(clock_file)
+    if libraries:
+        variables["LD_PRELOAD"] = ":".join(map(str, libraries))
+    for name, value in (options or {}).items():
+        variables["SELFSAMPLE_" + name] = str(value)
+    variables.update(env or {})
+
+    def prepare():
+        hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+        if user and (hard == resource.RLIM_INFINITY or hard > USER_MEMLOCK_BYTES):
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (USER_MEMLOCK_BYTES, USER_MEMLOCK_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for name, value in (limits or {}).items():
+            resource.setrlimit(name, (value, value))
+        if setup:
+            setup()
+
+    identity = {}
+    if user and os.geteuid() == 0:
+        identity = dict(user=USER_ID, group=USER_ID, extra_groups=[])
+    result = Run(directory)
+    files = [tempfile.TemporaryFile() for _ in range(3)]
+    files[0].write(stdin)
+    files[0].seek(0)
+    started = time.monotonic()
+    process = subprocess.Popen([*map(str, launcher), *map(str, command)], stdin=files[0],
+                               stdout=files[1], stderr=files[2], env=variables, cwd=directory,
+                               preexec_fn=prepare, start_new_session=True, **identity)
+    try:
+        if while_running:
+            while_running(process.pid)
+        _wait(process, timeout, result)
+        ended = time.monotonic()
+        result.elapsed = ended - started
+        wait_no_process(mark)
+        result.file_delay = time.monotonic() - ended
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for pid in marked(mark):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    for file in files:
+        file.seek(0)
+    result.stdout, result.stderr = files[1].read(), files[2].read()
+    if clock:
+        for line in clock_file.read_text().splitlines():
+            fields = line.split(None, 5)
+            result.process_clocks.append((fields[5], *map(int, fields[:5])))
+    return result
+
+
+def bare(*command, **arguments):
+    """The same without the library."""
+    return run(*command, preload=False, **arguments)
+
+
+def _wait(process, timeout, result):
+    """Waits for the process with a limit, and notes its status and its CPU time."""
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        if not select.select([pidfd], [], [], timeout)[0]:
+            raise Failure(f"still running after {timeout} s: {' '.join(process.args)[:200]}"
+                          f"{stacks_of(process.pid)}")
+    finally:
+        os.close(pidfd)
+    _, status, usage = os.wait4(process.pid, 0)
+    result.status = process.returncode = os.waitstatus_to_exitcode(status)
+    result.cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
+
+
+def stacks_of(pid):
+    """Where the threads of a process that hangs wait, as far as /proc tells."""
+    text = ""
+    for task in glob.glob(f"/proc/{pid}/task/*"):
+        with contextlib.suppress(OSError):
+            text += f" [{Path(task, 'comm').read_text().strip()}: {Path(task, 'wchan').read_text()}]"
+    return text
+
+
+def marked(mark):
+    """The processes, helpers among them, that carry the mark of a run."""
+    wanted = f"E2E_RUN={mark}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry))
+    return found
+
+
+def comm(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def helpers(mark_or_parent):
+    """The helpers of a run (mark) or of a process (pid)."""
+    if isinstance(mark_or_parent, str):
+        return [pid for pid in marked(mark_or_parent) if comm(pid) == HELPER_COMM]
+    found = []
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            name, rest = Path(path).read_text().rsplit(")", 1)
+            if int(rest.split()[1]) == mark_or_parent and name.endswith("(" + HELPER_COMM):
+                found.append(int(name.split()[0]))
+    return found
+
+
+def wait_helper(parent, timeout=5):
+    """The helper of a process that has just been started."""
+    return wait_until(lambda: helpers(parent), timeout, f"no helper under pid {parent}")[0]
+
+
+def wait_until(condition, timeout, text):
+    """Polls until the condition holds; returns its value, or fails with the text."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Failure(text)
+        time.sleep(0.005)
+
+
+def wait_no_process(mark, timeout=20):
+    """Waits until nothing with the mark runs any more: no helper, no background process."""
+    end = time.monotonic() + timeout
+    while True:
+        left = marked(mark)
+        if not left:
+            return
+        if time.monotonic() > end:
+            names = ", ".join(f"{pid} ({comm(pid)}){stacks_of(pid)}" for pid in left)
+            raise Failure(f"left behind {timeout} s after the end: {names}")
+        time.sleep(0.005)
+
+
+def same(without, with_us):
+    """Fails unless both runs look the same from outside."""
+    for what in ("status", "stdout", "stderr"):
+        a, b = getattr(without, what), getattr(with_us, what)
+        if isinstance(a, bytes):
+            a, b = a[-600:], b[-600:]
+        expect(a == b, f"{what} differs: bare {a!r}, with us {b!r}")
+
+
+def both(*command, **arguments):
+    """Runs bare and preloaded, checks that they are the same; returns the preloaded run."""
+    plain = {k: v for k, v in arguments.items()
+             if k not in ("options", "while_running", "clock", "directory")}
+    without = bare(*command, **plain)
+    with_us = run(*command, **arguments)
+    same(without, with_us)
+    return with_us
+
+
+# Identities ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def paranoid(level):
+    """Sets perf_event_paranoid for the block; one test file at a time; root only."""
+    if os.geteuid() != 0:
+        raise Skip(f"perf_event_paranoid {level} can't be set: not root")
+    with open("/tmp/selfsample-e2e.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = PARANOID.read_text()
+        try:
+            PARANOID.write_text(str(level))
+        except OSError as error:
+            raise Skip(f"perf_event_paranoid {level} can't be set: {error}")
+        try:
+            yield
+        finally:
+            PARANOID.write_text(before)
+
+
+class Identity:
+    """Who runs the program: root, or an ordinary user at a level of perf_event_paranoid."""
+
+    def __init__(self, name, user, level):
+        self.name, self.user, self.level = name, user, level
+        self.sees_kernel = not user or level <= 1
+
+    @contextlib.contextmanager
+    def active(self):
+        if not self.user:
+            need_root()
+            yield self
+        else:
+            with paranoid(self.level):
+                yield self
+
+
+EVERYONE = (Identity("root", False, None), Identity("user-paranoid-1", True, 1),
+            Identity("user-paranoid-2", True, 2))
+
+
+# Sums ----------------------------------------------------------------------------------------
+
+
+def check_sum(result, profile, tolerance=0.02, slack_us=6000, of=None):
+    """The counts of a UNIT=us profile against the clock of the one process (named of) it is from.
+
+    The slack is for what happens before the events are open and for the last, unfinished periods.
+    """
+    records = [r for r in result.process_clocks if of in (None, r[0])]
+    expect(len(records) == 1, f"{len(records)} processes noted their clock, wanted 1: {records}")
+    _, _, start_ns, end_ns, user_us, system_us = records[0]
+    clock_us = (end_ns - start_ns) / 1000
+    expect(abs(profile.total() - clock_us) <= clock_us * tolerance + slack_us,
+           f"sum {profile.total()} us ({profile.unseen()} of them the kernel's), CPU clock "
+           f"{clock_us:.0f} us (user {user_us}, system {system_us})")
+
+
+# The list of tests ---------------------------------------------------------------------------
+
+_tests = []
+
+
+def test(function=None, *, each=None):
+    """Registers a test; with each=[...], one per value, which it gets as its argument."""
+    if function is None:
+        return lambda f: test(f, each=each)
+    name = function.__name__.removeprefix("test_")
+    if each is None:
+        _tests.append((name, function, ()))
+    else:
+        for value in each:
+            label = getattr(value, "name", None) or (value[0] if isinstance(value, tuple) else value)
+            _tests.append((f"{name}[{label}]", function, (value,)))
+    return function
+
+
+def _run_one(name, function, arguments):
+    """Runs a test; returns how many failed (0 or 1), or None if it was skipped."""
+    try:
+        if arguments and isinstance(arguments[0], Identity):
+            with arguments[0].active():
+                function(*arguments)
+        else:
+            function(*arguments)
+    except Skip as reason:
+        print(f"skip {name} {reason}", flush=True)
+        return None
+    except Failure as reason:
+        print(f"not ok {name} " + str(reason).replace("\n", " | "), flush=True)
+        return 1
+    except Exception:
+        print(f"not ok {name} the test itself failed:\n{traceback.format_exc()}", flush=True)
+        return 1
+    print(f"ok {name}", flush=True)
+    return 0
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    wanted = sys.argv[1:]
+    passed = failed = 0
+    for name, function, arguments in _tests:
+        if wanted and not any(part in name for part in wanted):
+            continue
+        outcome = _run_one(name, function, arguments)
+        if outcome is not None:
+            failed += outcome
+            passed += 1 - outcome
+    print(f"{passed} passed, {failed} failed", flush=True)
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""The command `selfsample`: it runs a program as if it were not there, and then sums up."""
+
+import os
+import re
+import signal
+import time
+
+from harness import (COMMAND, EVERYONE, bare, expect, library, main, near, private_directory,
+                     program, staged, test, wait_until)
+
+
+def command():
+    """The command with the library beside it, where everybody can run it."""
+    library()
+    return staged(COMMAND)
+
+
+def selfsample(*arguments, **more):
+    return bare(command(), *arguments, **more)
+
+
+def ours(result):
+    return [line for line in result.stderr.decode().splitlines() if line.startswith("selfsample: ")]
+
+
+def rest(result):
+    return [line for line in result.stderr.decode().splitlines()
+            if not line.startswith("selfsample: ")]
+
+
+def samples_told(text):
+    match = re.search(r"([0-9]+) samples from", text)
+    expect(match, f"no number of samples in: {text}")
+    return int(match.group(1))
+
+
+@test(each=[0, 1, 42, 255])
+def test_exit_status(status):
+    result = selfsample(program("work"), 50000, status)
+    expect(result.status == status, f"status {result.status}")
+
+
+@test(each=["TERM", "INT", "KILL", "SEGV", "ABRT"])
+def test_death_by_signal(name):
+    number = getattr(signal, "SIG" + name)
+    result = selfsample("--", program("leave"), 100, f"signal-{number.value}")
+    expect(result.status == -number, f"status {result.status}, wanted {-number}")
+    expect(len(result.profiles) == 1, f"files {result.files()}")
+
+
+@test
+def test_standard_streams():
+    without = bare(program("io"), "a b", "", "*", stdin=b"one\ntwo\n")
+    result = selfsample(program("io"), "a b", "", "*", stdin=b"one\ntwo\n")
+    expect(result.stdout == without.stdout, f"stdout {result.stdout!r}")
+    expect(result.status == without.status, f"status {result.status}")
+    expect(rest(result) == without.stderr.decode().splitlines(), f"stderr {result.stderr!r}")
+
+
+@test(each=["TERM", "INT", "HUP", "USR1"])
+def test_passes_signals_on(name):
+    number = getattr(signal, "SIG" + name)
+
+    def send(pid):
+        def running():
+            children = open(f"/proc/{pid}/task/{pid}/children").read().split()
+            return [c for c in children if open(f"/proc/{c}/comm").read() == "waits\n"]
+        wait_until(running, 10, "the program does not start")
+        time.sleep(0.3)
+        os.kill(pid, number)
+
+    result = selfsample(program("waits"), while_running=send)
+    expect(result.status == -number, f"status {result.status}")
+    expect(result.stdout == b"ready\n", f"stdout {result.stdout!r}")
+    expect(result.profile.total() > 150, f"{result.profile.total()} samples")
+
+
+@test
+def test_program_not_found():
+    result = selfsample("/nonexistent/program")
+    expect(result.status == 127, f"status {result.status}")
+    expect(len(ours(result)) == 1 and "/nonexistent/program" in ours(result)[0],
+           f"stderr {result.stderr!r}")
+    expect(selfsample("no-such-program-here").status == 127, "by PATH")
+
+
+@test
+def test_program_not_executable():
+    directory = private_directory()
+    (directory / "text").write_text("text")
+    result = selfsample(directory / "text")
+    expect(result.status == 126 and len(ours(result)) == 1, str(result))
+    expect(selfsample("/tmp").status == 126, "a directory")
+
+
+@test
+def test_usage():
+    result = selfsample()
+    expect(result.status == 125 and b"usage" in result.stderr.lower(), str(result))
+    result = selfsample("--no-such-option", "true")
+    expect(result.status == 125 and b"--no-such-option" in result.stderr, str(result))
+    result = selfsample("--rate", "fast", "true")
+    expect(result.status == 125 and b"fast" in result.stderr, str(result))
+
+
+@test
+def test_help_and_version():
+    result = selfsample("--help")
+    expect(result.status == 0 and not result.stderr, str(result))
+    for option in ("--out", "--rate", "--stack", "--kernel", "--threads", "--unit", "--only",
+                   "--checkpoint"):
+        expect(option.encode() in result.stdout, f"{option} is not in --help")
+    result = selfsample("--version")
+    expect(result.status == 0 and result.stdout.startswith(b"selfsample "), str(result))
+
+
+@test
+def test_options():
+    result = selfsample("--rate", "5000", "--out", "x.folded", "--threads=none", "--unit", "us",
+                        program("burners"), 2, 200)
+    expect(result.files() == ["x.folded"], f"files {result.files()}")
+    profile = result.profile
+    near(profile.total(), 400000, 20000, "us")
+    expect(not profile.threads() & {"burner-0", "burner-1"}, "thread frames")
+
+
+@test
+def test_options_end_at_the_program():
+    result = selfsample(program("io"), "--rate", "-x")
+    expect(result.stdout == b"<--rate>\n<-x>\n", f"stdout {result.stdout!r}")
+
+
+@test(each=EVERYONE)
+def test_summary(who):
+    result = selfsample(program("split"), 1000, user=who.user)
+    text = "\n".join(ours(result))
+    profile = result.profile
+    expect(not rest(result) and result.stdout == b"done\n", str(result))
+    near(samples_told(text) / profile.total(), 1.0, 0.05, "samples told / in the file")
+    expect(profile.path.name in text, f"the file is not in: {text}")
+    expect("lost: 0" in text, f"no `lost: 0` in: {text}")
+    expect("perf" in text or "engine" in text, f"no engine in: {text}")
+    expect("flamegraph" in text, f"no next command in: {text}")
+
+
+@test
+def test_waits_for_the_whole_tree():
+    """The summary counts what a process in the background still does after the first has ended."""
+    script = f"{program('work')} 600000 >/dev/null 2>&1 & exec {program('work')} 100000"
+    result = selfsample("/bin/sh", "-c", script)
+    works = [p for p in result.profiles if ".work." in p.path.name]
+    expect(len(works) == 2, f"files {result.files()}")
+    near(sum(p.total() for p in works), 700, 40, "samples")
+    text = "\n".join(ours(result))
+    total = sum(p.total() for p in result.profiles)
+    near(samples_told(text) / total, 1.0, 0.05, "samples told / in the files")
+
+
+@test
+def test_program_without_the_library():
+    """A static program is run, and the summary says why there is nothing."""
+    static = program("work", "-static", name="work-static")
+    result = selfsample(static, 100000, 5)
+    expect(result.status == 5 and not result.files(), str(result))
+    expect("static" in "\n".join(ours(result)), f"stderr {result.stderr!r}")
+
+
+@test
+def test_nothing_is_left():
+    """Neither temporary files nor variables for the program beyond those of the library."""
+    before = set(os.listdir("/tmp"))
+    result = selfsample("/usr/bin/env")
+    names = {line.split("=")[0] for line in result.stdout.decode().splitlines()}
+    strange = {n for n in names if "SAMPLE" in n and not n.startswith("SELFSAMPLE_")}
+    expect(not strange, f"variables {strange}")
+    left = {n for n in set(os.listdir("/tmp")) - before if "selfsample" in n and "e2e" not in n}
+    expect(not left, f"left in /tmp: {left}")
+
+
+main()

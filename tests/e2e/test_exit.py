@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""However the process ends, its status is its own and the profile holds every sample."""
+
+import os
+import signal
+import time
+
+from harness import (bare, both, check_sum, expect, main, near, need, need_root, program, run, same,
+                     shared, test, wait_helper, wait_until)
+
+ENDS = [("return", 0), ("exit", 42), ("_exit", 1), ("_Exit", 255), ("quick_exit", 3),
+        ("exit_group", 5), ("thread-exit", 42), ("return-with-threads", 0),
+        ("main-pthread-exit", 0)]
+SIGNALS = ["HUP", "INT", "QUIT", "ALRM", "TERM", "USR1", "KILL", "PIPE", "XCPU", "RTMIN"]
+DEATHS = [("signal-%d" % getattr(signal, "SIG" + name), -getattr(signal, "SIG" + name))
+          for name in SIGNALS] + [("segv", -signal.SIGSEGV), ("abort", -signal.SIGABRT),
+                                  ("ill", -signal.SIGILL), ("fpe", -signal.SIGFPE)]
+
+
+def check_all_there(profile, burnt_us):
+    """At least 99 % of the time burnt by construction, and not more than there can be."""
+    total = profile.total()
+    expect(0.99 * burnt_us <= total <= 1.03 * burnt_us + 8000,
+           f"{total} us counted, {burnt_us} us burnt")
+    expect(profile.share("work") + profile.share("work_after_main") > 0.97,
+           f"work has {profile.share('work'):.3f}")
+    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+
+
+@test(each=ENDS)
+def test_end(case):
+    how, status = case
+    result = both(program("leave"), 500, how, options={"UNIT": "us"})
+    expect(result.status == status, f"status {result.status}, wanted {status}")
+    burnt_us = 750000 if how == "main-pthread-exit" else 500000
+    check_all_there(result.profile, burnt_us)
+
+
+@test(each=DEATHS)
+def test_death(case):
+    how, status = case
+    result = both(program("leave"), 500, how, options={"UNIT": "us"})
+    expect(result.status == status, f"status {result.status}, wanted {status}")
+    check_all_there(result.profile, 500000)
+    expect(result.file_delay < 0.5 + 0.5, f"the file took {result.file_delay:.2f} s")
+
+
+@test
+def test_exit_among_burning_threads():
+    result = both(program("leave"), 500, "exit-among-burners", options={"UNIT": "us"})
+    expect(result.status == 7, f"status {result.status}")
+    near(result.profile.total() / max(1, result.cpu_us), 1, 0.03, "sum / CPU time")
+
+
+@test
+def test_handlers_and_destructors():
+    """CPU time after exit: atexit, a destructor that runs after ours, threads started there."""
+    late = shared("late")
+    result = run(program("atexit"), options={"UNIT": "us"}, after=[late])
+    same(bare(program("atexit"), after=[late]), result)
+    for function in ("in_main", "in_handler", "in_handler_thread", "in_destructor",
+                     "in_destructor_thread"):
+        counted = result.profile.share(function) * result.profile.total()
+        near(counted, 300000, 9000, function + " us")
+
+
+@test
+def test_brief_program_leaves_nothing():
+    for _ in range(20):
+        result = both(program("work"), 100, 3)
+        expect(not result.profiles or result.profile.total() > 0, "an empty file")
+        result.quiet()
+    left = sum(len(both(program("work"), 0).profiles) for _ in range(20))
+    expect(left < 20, "every run without work leaves a file")
+
+
+@test
+def test_thirty_milliseconds_are_thirty_samples():
+    totals = [run(program("work"), 30000, options={"RATE": 1000}).profile.total()
+              for _ in range(10)]
+    near(sum(totals) / len(totals), 30.5, 1.5, f"mean of {totals}")
+
+
+@test
+def test_many_runs():
+    script = f'i=0; while [ $i -lt 300 ]; do {program("work")} 2000 7 || : ; i=$((i+1)); done'
+    result = both("/bin/sh", "-c", script, options={"CHILDREN": "yes"}, timeout=120)
+    runs = [p for p in result.profiles if ".work." in "." + p.path.name]
+    expect(len(runs) > 240, f"{len(runs)} of 300 runs of 2 ms left a profile")
+    near(sum(p.total() for p in runs) / 300, 2.2, 0.4, "samples a run")
+
+
+@test
+def test_own_handlers():
+    result = both(program("handler"), options={"UNIT": "us"})
+    expect(result.status == 9, f"status {result.status}")
+    near(result.profile.share("in_handler"), 0.6, 0.03, "share of the handler")
+    expect(result.profile.whole_share() > 0.99, f"not whole: {result.profile.broken()}")
+
+
+@test
+def test_helper_killed():
+    """The app neither hangs nor dies, what was checkpointed is there, stderr says so."""
+    def kill_helper(pid):
+        helper = wait_helper(pid)
+        time.sleep(1.6)
+        os.kill(helper, signal.SIGKILL)
+
+    result = run(program("work"), 2500000, 5, options={"CHECKPOINT": 1},
+                 while_running=kill_helper)
+    expect(result.status == 5, f"status {result.status}")
+    expect(0.3 * 999 < result.profile.total() < 1.7 * 999,
+           f"{result.profile.total()} samples after a checkpoint at 1 s")
+    expect(b"selfsample" in result.stderr and result.stderr.count(b"\n") == 1,
+           f"stderr: {result.stderr!r}")
+
+
+@test
+def test_stopped_helper_does_not_hold_a_death_up():
+    """The app can be killed while its helper is stopped; the helper then finishes."""
+    def stop_helper(pid):
+        helper = wait_helper(pid)
+        time.sleep(0.3)
+        os.kill(helper, signal.SIGSTOP)
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not os.path.exists(f"/proc/{pid}/maps") or
+                   open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z",
+                   5, "the app does not die")
+        os.kill(helper, signal.SIGCONT)
+
+    result = run(program("waits"), while_running=stop_helper)
+    expect(result.status == -signal.SIGTERM, f"status {result.status}")
+    expect(result.profile.total() > 100, f"{result.profile.total()} samples")
+
+
+@test
+def test_first_process_of_a_pid_namespace():
+    need_root()
+    need("unshare")
+    launcher = ["unshare", "-fp", "--mount-proc", "--kill-child"]
+    result = both(program("leave"), 500, "exit", launcher=launcher, options={"UNIT": "us"})
+    profiles = [p for p in result.profiles if "leave" in p.path.name]
+    expect(len(profiles) == 1, f"files: {result.files()}")
+    check_all_there(profiles[0], 500000)
+
+
+@test
+def test_sum_of_a_plain_run():
+    result = run(program("split"), 1500, options={"UNIT": "us"}, clock=True)
+    check_sum(result, result.profile)
+    result.quiet()
+
+
+main()

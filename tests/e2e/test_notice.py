@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""The app must not notice: descriptors, signals, children, allocators, symbols, speed paths."""
+
+import os
+import subprocess
+import time
+
+from harness import (EVERYONE, both, expect, library, main, near, program, run, test,
+                     wait_helper)
+
+
+@test(each=EVERYONE)
+def test_what_a_program_can_see(who):
+    result = both(program("notice"), user=who.user)
+    expect(b"interrupted: 0" in result.stdout and b"ECHILD" in result.stdout, str(result))
+    expect(result.stdout.count(b"single-threaded 1") == 2, "libc believes in threads")
+
+
+@test(each=EVERYONE)
+def test_its_own_signals(who):
+    result = both(program("signals"), user=who.user)
+    expect(b"timer ran: 1" in result.stdout, f"{result.stdout!r}")
+    near(result.profile.share("work") * result.profile.total(), 660, 40, "samples in work")
+
+
+@test(each=EVERYONE)
+def test_its_own_malloc(who):
+    result = both(program("ownmalloc"), user=who.user)
+    expect(result.status == 0, f"status {result.status}")
+    profile = result.profile
+    near(profile.share("allocate_us") * profile.total(), 400, 20, "samples in the allocator")
+
+
+@test
+def test_helper_from_outside():
+    """Its own descriptors only, its own name, no signal that the app's user can hit it by."""
+    seen = {}
+
+    def look(pid):
+        helper = wait_helper(pid)
+        time.sleep(0.3)
+        seen["fds"] = [os.readlink(f"/proc/{helper}/fd/{fd}")
+                       for fd in os.listdir(f"/proc/{helper}/fd")]
+        seen["tasks"] = os.listdir(f"/proc/{pid}/task")
+        seen["app_fds"] = len(os.listdir(f"/proc/{pid}/fd"))
+        with open(f"/proc/{helper}/status") as status:
+            seen["status"] = dict(line.split(":\t", 1) for line in status if ":\t" in line)
+
+    result = run(program("work"), 1000000, while_running=look)
+    expect(result.status == 0, str(result))
+    own = [f for f in seen["fds"] if "/selfsample-e2e-" in f and os.path.isfile(f)
+           or f.startswith("pipe:") or f.startswith("/dev/pts")]
+    expect(not own, f"the helper holds descriptors of the app: {seen['fds']}")
+    expect(len(seen["tasks"]) == 1, f"tasks of the app: {seen['tasks']}")
+    expect(seen["app_fds"] == 3, f"{seen['app_fds']} descriptors in the app")
+    expect(int(seen["status"]["Threads"]) == 1, "the helper has threads")
+
+
+@test
+def test_exported_names():
+    """Only what is meant to be seen: the hooks and the public functions."""
+    text = subprocess.run(["nm", "-D", "--defined-only", library()], capture_output=True,
+                          text=True, check=True).stdout
+    names = {line.split()[-1].split("@")[0] for line in text.splitlines()}
+    wrong = {n for n in names if n.startswith(("_Unwind", "unw_", "_U", "cplus", "rust", "HASH"))
+             or n in ("memcpy", "memset", "memmove", "memcmp", "strlen", "malloc", "free")}
+    expect(not wrong, f"exported: {wrong}")
+    expect("pthread_create" in names, "pthread_create is not hooked")
+    expect(len(names) < 40, f"{len(names)} names exported")
+
+
+@test
+def test_what_it_needs():
+    text = subprocess.run(["readelf", "-d", library()], capture_output=True, text=True,
+                          check=True).stdout
+    needed = {line.split("[")[1].rstrip("]\n") for line in text.splitlines() if "(NEEDED)" in line}
+    expect(needed <= {"libc.so.6", "ld-linux-x86-64.so.2"}, f"NEEDED {needed}")
+
+
+@test
+def test_libunwind_is_not_reachable():
+    """The app's global scope has one unwinder, libgcc's, whatever the library loads for itself."""
+    code = ("import ctypes; g = ctypes.CDLL(None); "
+            "print([n for n in ('unw_step', '_Ux86_64_step', 'unw_init_remote')"
+            " if hasattr(g, n)])")
+    result = both("/usr/bin/python3", "-c", code)
+    expect(result.stdout == b"[]\n", f"{result.stdout!r}")
+
+
+main()

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Where the profile goes, under what name, and what happens where it can't."""
+
+import os
+import re
+import resource
+import socket
+import subprocess
+
+from harness import (Failure, bare, both, expect, main, need_root, private_directory, program,
+                     run, same, test)
+
+
+def run_to(pattern, command=None, **arguments):
+    """Half a second of work with OUT=pattern in a directory of its own."""
+    return run(*(command or (program("work"), 300000)), options={"OUT": pattern}, **arguments)
+
+
+def expect_files(result, *names):
+    expect(result.files() == sorted(names), f"files {result.files()}, wanted {sorted(names)}")
+
+
+def expect_one_line(result, *words):
+    """One line of ours on stderr, with all the words in it."""
+    lines = result.stderr.decode().splitlines()
+    expect(len(lines) == 1 and lines[0].startswith("selfsample: ")
+           and all(word in lines[0] for word in words), f"stderr {lines}, wanted a line: {words}")
+
+
+@test
+def test_default_name():
+    result = run(program("work"), 100000)
+    expect(len(result.files()) == 1 and
+           re.fullmatch(r"selfsample\.work\.[0-9]+\.folded", result.files()[0]),
+           f"files {result.files()}")
+    result.quiet()
+
+
+@test
+def test_pattern():
+    host = socket.gethostname()
+    result = run_to("a-%e-%h-%%-%{E2E_WORD}.folded", env={"E2E_WORD": "word"})
+    expect_files(result, f"a-work-{host}-%-word.folded")
+    result = run_to("%p_%t.folded")
+    match = re.fullmatch(r"([0-9]+)_(.+)\.folded", result.files()[0])
+    expect(match and "%" not in result.files()[0], f"files {result.files()}")
+
+
+@test
+def test_counter():
+    result = run_to("n%n.folded")
+    expect(re.fullmatch(r"n[0-9]+\.folded", result.files()[0]), f"files {result.files()}")
+
+
+@test
+def test_directory():
+    directory = private_directory()
+    (directory / "sub").mkdir()
+    result = run_to("sub/", directory=directory)
+    names = [n for n in result.files() if n != "sub"]
+    expect(len(names) == 1 and re.fullmatch(r"sub/selfsample\.work\.[0-9]+\.folded", names[0]),
+           f"files {names}")
+
+
+@test
+def test_clash():
+    directory = private_directory()
+    (directory / "x.folded").write_text("mine\n")
+    (directory / "plain").write_text("mine\n")
+    run_to("x.folded", directory=directory)
+    run_to("x.folded", directory=directory)
+    result = run_to("plain", directory=directory)
+    expect_files(result, "x.folded", "x.1.folded", "x.2.folded", "plain", "plain.1")
+    expect((directory / "x.folded").read_text() == "mine\n", "an existing file was overwritten")
+    result.quiet()
+
+
+@test
+def test_other_directory_before_the_end():
+    without = bare(program("places"), "chdir")
+    result = run_to("here.folded", (program("places"), "chdir"))
+    same(without, result)
+    expect_files(result, "here.folded")
+    expect(result.profile.total() > 450, f"{result.profile.total()} samples of 500 ms")
+
+
+@test
+def test_other_root_before_the_end():
+    need_root()
+    jail = private_directory()
+    without = bare(program("places"), "chroot", jail)
+    result = run_to("here.folded", (program("places"), "chroot", jail))
+    same(without, result)
+    expect_files(result, "here.folded")
+    expect(result.profile.total() > 450, f"{result.profile.total()} samples of 500 ms")
+    expect(result.profile.share("work") > 0.97, "names are lost after chroot")
+    expect(not os.listdir(jail), "something was left in the new root")
+
+
+@test
+def test_removed_directory():
+    def removed():
+        path = private_directory()
+        inner = path / "inner"
+        inner.mkdir()
+        return path, inner
+
+    path, inner = removed()
+    without = bare(program("places"), "rmdir", directory=inner)
+    path, inner = removed()
+    result = run(program("places"), "rmdir", directory=inner)
+    expect((result.status, result.stdout) == (without.status, without.stdout), str(result))
+    expect_one_line(result)
+    expect(not list(path.rglob("*.folded*")), "a file appeared somewhere else")
+
+
+@test
+def test_missing_directory():
+    result = run_to("missing/x.folded")
+    same_but_for_the_line(result, "missing")
+    expect_files(result)
+
+
+@test
+def test_read_only_directory():
+    """An ordinary user can't write there."""
+    need_root()
+    directory = private_directory()
+    result = run(program("work"), 300000, 4, user=True, directory=directory)
+    same_but_for_the_line(result, "selfsample.work.", "Permission denied", status=4)
+    expect_files(result)
+
+
+def same_but_for_the_line(result, *words, status=0):
+    expect(result.status == status, f"status {result.status}")
+    expect_one_line(result, *words)
+
+
+@test
+def test_full_disk():
+    need_root()
+    directory = private_directory()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", directory])
+    if mount.returncode != 0:
+        raise Failure("can't mount a tmpfs")
+    try:
+        (directory / "filler").write_bytes(b"x" * 65536)
+        result = run(program("work"), 300000, 4, directory=directory)
+        same_but_for_the_line(result, status=4)
+        expect_files(result, "filler")
+    finally:
+        subprocess.run(["umount", "-l", directory], check=True)
+
+
+@test
+def test_file_size_limit():
+    """Writing means SIGXFSZ then, which must hit nobody."""
+    limits = {resource.RLIMIT_FSIZE: 0}
+    directory = private_directory()
+    result = run(program("work"), 300000, 4, directory=directory, limits=limits)
+    expect(result.status == 4, f"status {result.status}")
+    expect(not [p for p in directory.iterdir() if p.stat().st_size == 0], "an empty file is left")
+    for profile in result.profiles:
+        expect(profile.total() > 280, f"a partial profile: {profile.total()} samples")
+
+
+@test
+def test_symlink_in_a_shared_directory():
+    """A link that lies in wait under the output's name is neither followed nor replaced."""
+    directory = private_directory()
+    directory.chmod(0o1777)
+    victim = private_directory() / "victim"
+    victim.write_text("precious\n")
+    (directory / "x.folded").symlink_to(victim)
+    (directory / "x.1.folded").symlink_to(victim.parent / "nothing")
+    result = run_to("x.folded", directory=directory)
+    expect(victim.read_text() == "precious\n", "the link was followed")
+    expect((directory / "x.folded").is_symlink(), "the link was replaced")
+    expect(not (victim.parent / "nothing").exists(), "a dangling link was followed")
+    expect("x.2.folded" in result.files(), f"files {result.files()}")
+
+
+@test
+def test_nothing_partial_is_left():
+    """A process killed at any moment leaves whole files only, under final names only."""
+    directory = private_directory()
+    script = f'for i in 1 2 3 4 5 6 7 8; do timeout -s KILL 0.$i {program("split")} 5000; done'
+    result = run("/bin/sh", "-c", script, directory=directory, options={"CHECKPOINT": 1})
+    for name in result.files():
+        expect(name.endswith(".folded"), f"left behind: {name}")
+    expect(len([p for p in result.profiles if "split" in p.path.name]) == 8,
+           f"files {result.files()}")
+
+
+@test
+def test_same_name_for_a_process_tree():
+    """The first keeps the name, the others get a suffix."""
+    result = both(program("forks"), 5, 100000, options={"OUT": "tree.folded"})
+    names = ["tree.folded"] + [f"tree.{i}.folded" for i in range(1, 6)]
+    expect_files(result, *names)
+    totals = sorted(p.total() for p in result.profiles)
+    expect(totals[0] > 90 and totals[-1] > 380, f"totals {totals}")
+
+
+main()

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""A true profile whatever the program's rhythm, and however short its threads live."""
+
+from harness import both, check_sum, expect, main, near, program, run, test
+
+# Cycles in us against the period of 1001 us at 999 Hz (or 1000 at 1000 Hz).
+BEATS = [("1000us-1000Hz", 1000, 1000), ("2000us-1000Hz", 2000, 1000), ("1001us-999Hz", 1001, 999),
+         ("3003us-999Hz", 3003, 999), ("990us-1000Hz", 990, 1000), ("500us-1000Hz", 500, 1000)]
+
+
+@test(each=BEATS)
+def test_in_step(beat):
+    _, cycle_us, rate_hz = beat
+    profile = both(program("beat"), cycle_us, 3000, options={"RATE": rate_hz}).profile
+    expect(profile.total() > 2700, f"{profile.total()} samples of 3 s")
+    near(profile.share("thirty") / (profile.share("thirty") + profile.share("seventy")), 0.3,
+         0.035, "thirty")
+
+
+# A thread of L us with period P is seen floor or ceil of L/P times: the sum's spread follows.
+@test(each=[("1.5-periods", 1500, 1000, 0.05), ("one-period", 1001, 1200, 0.03),
+            ("tenth-of-one", 100, 10000, 0.12)])
+def test_short_lives(case):
+    _, life_us, threads, tolerance = case
+    result = both(program("births"), threads, life_us, options={"UNIT": "us"}, timeout=100)
+    profile = result.profile
+    early, late = (profile.share(f) * profile.total() for f in ("early", "late"))
+    near(early / (early + late), 0.75, 0.05, "share of early")
+    near((early + late) / (threads * life_us), 1.0, tolerance, "sum of early and late / burnt")
+
+
+@test(each=[99, 999, 9999])
+def test_sum_at(rate_hz):
+    result = run(program("split"), 1500, options={"UNIT": "us", "RATE": rate_hz}, clock=True)
+    check_sum(result, result.profile, slack_us=6000 + 1000000 // rate_hz)
+    near(result.profile.share("sixty"), 0.6, 0.03 if rate_hz > 500 else 0.1, "sixty")
+
+
+@test
+def test_rate_over_the_limit():
+    """Clamped, and told in one line."""
+    result = run(program("split"), 600, options={"UNIT": "us", "RATE": 10000000}, timeout=90)
+    text = result.stderr.decode()
+    expect(len(text.splitlines()) == 1 and "RATE" in text, f"stderr: {text!r}")
+    expect(result.profile.total() > 400000, f"{result.profile.total()} us of 600 ms")
+
+
+main()

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Unwinding: however the program was compiled and linked, whole stacks and true shares."""
+
+import re
+import shutil
+import subprocess
+
+from harness import (Skip, both, entry_root, expect, has_path, main, near, program, test)
+
+VARIANTS = {
+    "omit-frame-pointer": "-fomit-frame-pointer",
+    "frame-pointer": "-fno-omit-frame-pointer",
+    "O0": "-O0",
+    "O3-lto": "-O3 -flto=auto",
+    "no-pie": "-no-pie",
+    "separate-code": "-Wl,-z,separate-code",
+    "noseparate-code": "-Wl,-z,noseparate-code",
+    "gold": "-fuse-ld=gold",
+    "lld": "-fuse-ld=lld",
+    "mold": "-fuse-ld=mold",
+    "preferred-base": "-Wl,-Ttext-segment=0x12340000",
+    "compressed-debug": "-gz",
+    "no-eh-frame-hdr": "-Wl,--no-eh-frame-hdr",
+    "debug-frame-only": "-fno-asynchronous-unwind-tables -fno-unwind-tables",
+}
+SHARES = (("sixty", 0.6), ("thirty", 0.3), ("ten", 0.1))
+
+
+def check_split(profile):
+    for function, share in SHARES:
+        near(profile.share(function), share, 0.03, function)
+        right = profile.share_where(lambda s: has_path(s, "main", "middle", function))
+        expect(right >= 0.995 * profile.share(function),
+               f"{function} is not below middle and main: {profile.paths_to(function)}")
+    expect(profile.whole_share() > 0.995, f"not whole: {profile.broken()}")
+
+
+@test(each=VARIANTS)
+def test_built(variant):
+    flags = VARIANTS[variant]
+    linker = re.search(r"-fuse-ld=(\w+)", flags)
+    if linker and not shutil.which({"gold": "ld.gold", "lld": "ld.lld", "mold": "mold"}[linker[1]]):
+        raise Skip(f"needs {linker[1]}")
+    profile = both(program("split", flags, name="split-" + variant), 1100).profile
+    check_split(profile)
+
+
+@test
+def test_built_by_clang():
+    if not shutil.which("clang"):
+        raise Skip("needs clang")
+    check_split(both(program("split", name="split-clang", cc="clang"), 1100).profile)
+
+
+@test(each=["", "-no-pie"])
+def test_stripped(flags):
+    """One frame per function, named by the function's start, which nm of the twin tells."""
+    name = "split-named" + flags
+    twin = program("split", flags, name=name)
+    stripped = program("split", flags, name="split-stripped" + flags, strip=True)
+    text = subprocess.run(["nm", twin], capture_output=True, text=True, check=True).stdout
+    base = 0x400000 if flags else 0
+    starts = {line.split()[2]: int(line.split()[0], 16) - base
+              for line in text.splitlines() if line.split()[1] in "Tt"}
+    profile = both(stripped, 1100).profile
+    for function, share in SHARES:
+        wanted = {f"{stripped.name}+0x{starts[function] + b:x}" for b in {0, base}}
+        near(sum(profile.share(frame) for frame in wanted), share, 0.03, f"{function} {wanted}")
+    roots = entry_root(stripped)
+    expect(profile.whole_share(roots) > 0.995, f"not whole: {profile.broken(roots)}")
+
+
+@test
+def test_static_pie_steps_aside():
+    """Nothing can be preloaded into it; it runs as ever."""
+    static = program("split", "-static-pie", name="split-static-pie")
+    expect(not both(static, 100).profiles, "a profile of a static program")
+
+
+def shape(name, ms=1100):
+    profile = both(program("shapes"), name, ms).profile
+    expect(profile.total() > 1000, f"{profile.total()} samples")
+    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    return profile
+
+
+@test
+def test_prologue():
+    """Leaves without a frame, sampled at any instruction: their caller is there."""
+    profile = shape("prologue")
+    for leaf in ("leaf", "pushing_leaf"):
+        stacks = [s for s in profile.stacks if leaf in s]
+        expect(stacks, f"no sample in {leaf}")
+        right = profile.sum_where(lambda s: has_path(s, "main", "caller", leaf))
+        expect(right >= 0.995 * profile.sum_where(lambda s: leaf in s),
+               f"{leaf} without its caller: {profile.paths_to(leaf)}")
+
+
+@test
+def test_plt():
+    profile = shape("plt")
+    expect(profile.share("caller") > 0.98, f"caller has {profile.share('caller'):.3f}")
+
+
+@test
+def test_ifunc():
+    profile = shape("ifunc")
+    expect(profile.share("caller") > 0.98, f"caller has {profile.share('caller'):.3f}")
+    expect(profile.share("chosen") > 0.02, f"chosen has {profile.share('chosen'):.3f}")
+
+
+@test
+def test_tail_call():
+    """The function that jumped away is not on the stack; the one above it is."""
+    profile = shape("tail")
+    right = profile.share_where(lambda s: has_path(s, "main", "caller", "reached"))
+    expect(right > 0.98, f"caller<reached has {right:.3f}: {profile.paths_to('reached')}")
+
+
+@test
+def test_vdso():
+    profile = shape("vdso")
+    expect(profile.share("caller") > 0.98, f"caller has {profile.share('caller'):.3f}")
+    named = [f for f in profile.functions() if "vdso" in f or "clock_gettime" in f]
+    expect(any("clock_gettime" in f for f in named), f"the vDSO's function has no name: {named}")
+
+
+@test
+def test_deep():
+    profile = shape("deep")
+    full = profile.share_where(lambda s: s.count("recurse") == 201)
+    expect(full > 0.98, f"all 201 frames in {full:.3f} of the samples")
+
+
+main()

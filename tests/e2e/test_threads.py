@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Threads: all covered, by whatever call they were made, with true shares and names."""
+
+from harness import (EVERYONE, Skip, bare, both, check_sum, expect, main, near, program, run,
+                     same, shared, test)
+
+
+@test(each=EVERYONE)
+def test_eight_equal_burners(who):
+    result = both(program("burners"), 8, 500, user=who.user, options={"UNIT": "us"})
+    profile = result.profile
+    for i in range(8):
+        near(profile.thread_share(f"burner-{i}") * 8, 1.0, 0.05, f"share of burner-{i}")
+    near(profile.share("sixty"), 0.6, 0.03, "sixty")
+    near(profile.share("thirty"), 0.3, 0.03, "thirty")
+    expect(profile.whole_share() > 0.995, f"not whole: {profile.broken()}")
+
+
+@test
+def test_sum_over_threads():
+    result = run(program("burners"), 8, 300, options={"UNIT": "us"}, clock=True)
+    check_sum(result, result.profile)
+
+
+@test(each=EVERYONE)
+def test_two_hundred_threads(who):
+    result = both(program("burners"), 200, 25, user=who.user, options={"UNIT": "us"})
+    profile = result.profile
+    threads = [t for t in profile.threads() if t.startswith("burner-")]
+    expect(len(threads) >= 199, f"{len(threads)} of 200 threads")
+    near(profile.total() / (200 * 25000), 1.0, 0.04, "sum / time burnt")
+    near(profile.share("sixty"), 0.6, 0.03, "sixty")
+    near(profile.share("thirty"), 0.3, 0.03, "thirty")
+
+
+@test
+def test_ten_thousand_short_threads():
+    result = both(program("births"), 10000, 100, options={"UNIT": "us"}, timeout=120)
+    profile = result.profile
+    expect(b"pile up" not in result.stdout, f"{result.stdout!r}")
+    early, late = (profile.share(f) * profile.total() for f in ("early", "late"))
+    near(early / (early + late), 0.75, 0.05, "share of early")
+    near((early + late) / 1e6, 1.0, 0.12, "seconds in early and late")
+
+
+@test(each=["pthread", "c11", "glib", "timer"])
+def test_kind(kind):
+    command = (program("kinds"), kind)
+    without = bare(*command)
+    if without.status == 77:
+        raise Skip("no libglib-2.0.so.0")
+    result = run(*command)
+    same(without, result)
+    profile = result.profile
+    near(profile.share("in_thread") * profile.total(), 400, 12, "samples in the thread")
+    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    expect(not profile.ours(), f"frames of ours: {profile.ours()}")
+
+
+@test
+def test_std_thread():
+    profile = both(program("stdthread.cc")).profile
+    near(profile.share("in_thread") * profile.total(), 900, 27, "samples in the threads")
+    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+
+
+@test
+def test_openmp():
+    profile = both(program("openmp"), env={"OMP_WAIT_POLICY": "passive"}).profile
+    near(profile.share("in_loop") * profile.total(), 800, 24, "samples in the loop")
+    expect(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
+
+
+@test(each=["before", "after"])
+def test_thread_of_a_constructor(where):
+    """A library preloaded before or after ours starts a thread in its constructor."""
+    early = {where: [shared("early")]}
+    result = run(program("work"), 50000, 3, **early)
+    same(bare(program("work"), 50000, 3, **early), result)
+    profile = result.profile
+    near(profile.share("in_early_thread") * profile.total(), 400, 40, "samples in its thread")
+
+
+@test(each=EVERYONE)
+def test_unusual_ends(who):
+    result = both(program("ends"), user=who.user)
+    profile = result.profile
+    for function in ("small_stack", "own_stack", "cancelled", "exited", "in_tsd_destructor",
+                     "in_cleanup", "detached"):
+        near(profile.share(function) * profile.total(), 100, 6, f"samples in {function}")
+    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+
+
+@test
+def test_names_of_their_time():
+    profile = both(program("rename")).profile
+    for thread, function in (("rename", "before"), ("renamed", "after"), ("twin", "in_twin")):
+        right = profile.share_where(lambda s: s[0] == thread and function in s)
+        near(right / profile.share(function), 1.0, 0.02, f"{function} under {thread}")
+
+
+@test
+def test_frames_of_a_thread():
+    """Below a thread's function there is libc alone: no trampoline of ours."""
+    profile = run(program("kinds"), "pthread").profile
+    for path in profile.paths_to("in_thread"):
+        expect(path[-2:] == ("body", "in_thread"), f"path {path}")
+        expect(len(path) <= 4, f"frames below the thread's function: {path}")
+    expect(not profile.ours(), f"frames of ours: {profile.ours()}")
+
+
+main()

@@ -1,0 +1,66 @@
+/*
+ * argv[1] threads one after the other, each living for argv[2] us of CPU time: the first three
+ * quarters in early(), the last one in late(). Says whether mappings or descriptors piled up.
+ * Build: -pthread
+ */
+#include "burn.h"
+
+#include <dirent.h>
+#include <pthread.h>
+
+BURNER(early)
+BURNER(late)
+
+static long life_us;
+
+static void *body(void *unused)
+{
+    early(life_us * 3 / 4);
+    late(life_us / 4);
+    return unused;
+}
+
+static long lines_of_maps(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    long lines = 0;
+    int c;
+
+    while (maps && (c = getc(maps)) != EOF)
+        lines += c == '\n';
+    if (maps)
+        fclose(maps);
+    return lines;
+}
+
+static long open_files(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    long files = 0;
+
+    while (directory && readdir(directory))
+        files++;
+    if (directory)
+        closedir(directory);
+    return files;
+}
+
+int main(int argc, char **argv)
+{
+    long count = argument(argc, argv, 1, 1000), maps = 0, files = 0;
+    pthread_t thread;
+
+    life_us = argument(argc, argv, 2, 100);
+    for (long i = 0; i < count; i++) {
+        if (i == count / 10) {
+            maps = lines_of_maps();
+            files = open_files();
+        }
+        if (pthread_create(&thread, NULL, body, NULL))
+            return 1;
+        pthread_join(thread, NULL);
+    }
+    printf("mappings %s, files %s\n", lines_of_maps() - maps > 32 ? "pile up" : "steady",
+           open_files() != files ? "pile up" : "steady");
+    return 0;
+}

@@ -1,0 +1,46 @@
+/*
+ * argv[1] threads, each with the same argv[2] ms of CPU time, split 60/30/10 over three functions
+ * and named burner-N. Prints nothing but a last word.
+ * Build: -pthread
+ */
+#include "burn.h"
+
+#include <pthread.h>
+
+BURNER(sixty)
+BURNER(thirty)
+BURNER(ten)
+
+static long thread_us;
+
+static void *body(void *number)
+{
+    char name[16];
+    long end_ns;
+
+    snprintf(name, sizeof(name), "burner-%ld", (long)number);
+    pthread_setname_np(pthread_self(), name);
+    end_ns = thread_cpu_ns() + thread_us * 1000;
+    while (thread_cpu_ns() < end_ns) {
+        sixty(822);
+        thirty(411);
+        ten(137);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    long count = argument(argc, argv, 1, 8);
+    pthread_t *threads = calloc((size_t)count, sizeof(*threads));
+
+    thread_us = argument(argc, argv, 2, 300) * 1000;
+    for (long i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, body, (void *)i))
+            return 1;
+    for (long i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+    puts("joined");
+    return 0;
+}

@@ -1,0 +1,87 @@
+/*
+ * A program that uses every signal a profiler might want: SIGPROF from ITIMER_PROF, each real-time
+ * signal sent once to itself, and a thread that takes all signals by sigwait. Prints the counts.
+ * Build: -pthread
+ */
+#include "burn.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+
+BURNER(work)
+
+static volatile sig_atomic_t profiling, real_time;
+
+static void on_profiling(int number)
+{
+    (void)number;
+    profiling++;
+}
+
+static void on_real_time(int number)
+{
+    (void)number;
+    real_time++;
+}
+
+static void *wait_for_signals(void *mask)
+{
+    int taken = 0, number;
+
+    while (!sigwait(mask, &number) && number != SIGTERM)
+        taken++;
+    return (void *)(long)taken;
+}
+
+static void use_timer(void)
+{
+    struct itimerval timer = {{0, 10000}, {0, 10000}};
+
+    signal(SIGPROF, on_profiling);
+    setitimer(ITIMER_PROF, &timer, NULL);
+    work(400000);
+    memset(&timer, 0, sizeof(timer));
+    setitimer(ITIMER_PROF, &timer, NULL);
+    printf("timer ran: %d\n", profiling >= 30 && profiling <= 45);
+}
+
+static void use_real_time(void)
+{
+    int sent = 0;
+
+    for (int i = SIGRTMIN; i <= SIGRTMAX; i++) {
+        signal(i, on_real_time);
+        work(2000);
+        sent += raise(i) == 0;
+    }
+    printf("real-time: %d sent, %d handled\n", sent, (int)real_time);
+}
+
+static void use_sigwait(void)
+{
+    sigset_t mask;
+    pthread_t thread;
+    void *taken;
+
+    sigfillset(&mask);
+    pthread_sigmask(SIG_BLOCK, &mask, NULL);
+    if (pthread_create(&thread, NULL, wait_for_signals, &mask))
+        abort();
+    work(200000);
+    for (int i = 0; i < 3; i++) {
+        kill(getpid(), SIGUSR1);
+        usleep(20000);
+    }
+    kill(getpid(), SIGTERM);
+    pthread_join(thread, &taken);
+    printf("sigwait: %ld\n", (long)taken);
+}
+
+int main(void)
+{
+    use_timer();
+    use_real_time();
+    use_sigwait();
+    return 0;
+}
