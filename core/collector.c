@@ -15,8 +15,6 @@
 #define SCAN_NS      1000000000u
 #define SCAN_SOON_NS 5000000u
 
-#define LOST_POINTS_MAX 4096u
-
 /* A thread that lives this long is worth an event of the helper's. */
 #define SETTLE_AGE_NS 2000000u
 
@@ -38,6 +36,9 @@ int collector_init(struct collector *collector, const struct collector_setup *se
         .frames = arena_alloc_array(arena, STACK_FRAMES_MAX, sizeof(uint32_t)),
         .bounce = arena_alloc(arena, RECORD_BYTES_MAX),
         .due = arena_alloc_array(arena, THREADS_MAX, sizeof(struct due)),
+        /* Threads may have been made before us. */
+        .scan_wanted = true,
+        .scanned_ns = sys_clock_ns(CLOCK_MONOTONIC),
     };
     if (collector->ips == NULL || collector->frames == NULL || collector->bounce == NULL ||
         collector->due == NULL)
@@ -63,28 +64,6 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
             threads_admit(&collector->threads, &birth, now_ns);
 }
 
-/*
- * What a sample of a thread's first event weighs. Such an event may fire much faster than asked
- * until it is settled, and its ring be full for a while: then the sample carries what the lost
- * points before it would have weighed.
- */
-static uint64_t weigh_birth(const struct collector *collector, struct thread *thread,
-                            uint64_t count_ns)
-{
-    uint64_t nominal_ns = collector->threads.plan.period_ns, period_ns = thread->period_ns;
-    uint64_t weight_ns =
-        sampling_birth_weight_ns(nominal_ns, period_ns, count_ns, !thread->sampled);
-    uint64_t lost_ns = thread->count_ns + period_ns;
-    for (unsigned i = 0; thread->lost_since_sample && i < LOST_POINTS_MAX; i++) {
-        if (lost_ns + period_ns / 2 >= count_ns)
-            break;
-        weight_ns += sampling_birth_weight_ns(nominal_ns, period_ns, lost_ns, false);
-        lost_ns += period_ns;
-    }
-    thread->count_ns = count_ns;
-    return weight_ns;
-}
-
 /* What a sample weighs, see sampling.h; 0: it does not count. */
 static uint64_t weigh(struct collector *collector, struct thread *thread,
                       const struct record *record)
@@ -92,11 +71,13 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     uint64_t count_ns = record->sample.count_ns;
     if (record->time_ns > thread->until_ns)
         return 0;
+    uint64_t weight_ns = count_ns - thread->count_ns;
     if (!thread->settled && !thread->plain)
-        return weigh_birth(collector, thread, count_ns);
-    uint64_t passed = count_ns - thread->count_ns;
+        weight_ns = sampling_birth_weight_ns(collector->threads.plan.period_ns, thread->period_ns,
+                                             count_ns, !thread->sampled);
     thread->count_ns = count_ns;
-    return passed;
+    thread->weight_ns += weight_ns;
+    return weight_ns;
 }
 
 /*
@@ -136,14 +117,30 @@ static void handle_sample(struct collector *collector, struct thread *thread,
     profile_add(&collector->profile, collector->frames, count, weight_ns, &thread->last_node);
 }
 
+static void rename_thread(struct thread *thread, const char *to)
+{
+    struct text name = text_over(thread->name, sizeof thread->name);
+    text_put(&name, to);
+    thread->text = UINT32_MAX;
+}
+
 static void handle_name(struct collector *collector, const struct record *record)
 {
     struct thread *thread = threads_find(&collector->threads, (pid_t)record->tid);
-    if (thread == NULL)
-        return;
-    struct text name = text_over(thread->name, sizeof thread->name);
-    text_put(&name, record->name);
-    thread->text = UINT32_MAX;
+    if (thread != NULL)
+        rename_thread(thread, record->name);
+}
+
+/* What else was lost with samples: a new name, new mappings, births and ends of threads. */
+static void handle_loss(struct collector *collector, struct thread *thread,
+                        const struct record *record)
+{
+    char name[THREAD_NAME_BYTES];
+    collector->lost += thread->settled ? record->lost : 0;
+    collector->scan_wanted = collector->maps_wanted = thread->lost_since_sample = true;
+    thread_read_name(collector->threads.plan.app_pid, thread->tid, name);
+    if (name[0] != '\0')
+        rename_thread(thread, name);
 }
 
 static void handle_birth(struct collector *collector, const struct record *record)
@@ -178,8 +175,7 @@ static void handle(struct collector *collector, struct thread *thread, const str
             thread->dead = true;
         break;
     case RECORD_LOST:
-        collector->lost += thread->settled ? record->lost : 0;
-        thread->lost_since_sample = true;
+        handle_loss(collector, thread, record);
         break;
     case RECORD_THROTTLE:
         collector->throttled++;
@@ -273,19 +269,42 @@ static void drain_until(struct collector *collector, struct thread *thread, uint
     }
 }
 
+/*
+ * A thread that lives on has a clock that can be read, and what its first event's samples weigh is
+ * only right on the average: the difference goes to the last of them.
+ */
+static void balance_birth(struct collector *collector, const struct thread *thread)
+{
+    uint64_t cpu_ns = thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid);
+    if (thread->last_node == PROFILE_NONE || cpu_ns == 0)
+        return;
+    cpu_ns = cpu_ns > thread->birth_cpu_ns ? cpu_ns - thread->birth_cpu_ns : 0;
+    if (cpu_ns < thread->count_ns)
+        cpu_ns = thread->count_ns;
+    if (cpu_ns > thread->weight_ns)
+        profile_top_up(&collector->profile, thread->last_node, cpu_ns - thread->weight_ns);
+    else
+        profile_take_back(&collector->profile, thread->last_node, thread->weight_ns - cpu_ns);
+}
+
 static void settle(struct collector *collector, struct thread *thread)
 {
     struct event event;
     struct event_shape shape;
     int result = thread_open_settled(&collector->threads, thread, &event, &shape);
     thread->refused = result != 0 && result != -ESRCH;
+    thread->dead |= result == -ESRCH;
     collector->settling_refused |= result == -EACCES || result == -EPERM;
     if (result != 0)
         return;
+    event_enable(&event);
     uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
     if (thread->event.mapping != NULL)
         drain_until(collector, thread, now_ns);
-    settle_account(collector, thread);
+    if (thread->settled)
+        settle_account(collector, thread);
+    else if (thread->event.mapping != NULL && !thread->plain)
+        balance_birth(collector, thread);
     thread_replace(thread, &event, &shape);
 }
 
@@ -340,6 +359,9 @@ void collector_keep_house(struct collector *collector, const struct mailbox *mai
     struct threads *threads = &collector->threads;
     uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
     scan_if_due(collector, mailbox, now_ns);
+    if (collector->maps_wanted)
+        modules_scan(&collector->modules);
+    collector->maps_wanted = false;
     for (uint32_t i = 0; i < threads->used && !collector->exec_seen; i++) {
         struct thread *thread = &threads->list[i];
         if (thread->tid == 0)

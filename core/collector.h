@@ -42,6 +42,7 @@ struct collector {
     bool exec_seen;        /* the process has become another program: nothing more is ours */
     bool settling_refused; /* the helper may not open events on this process's threads */
     bool scan_wanted;      /* a thread was made that we may not know */
+    bool maps_wanted;      /* records of mappings may have been lost */
     uint64_t scanned_ns;
     uint32_t scans;
 

@@ -11,6 +11,7 @@
 #include "record.h"
 #include "sys.h"
 
+#define IOC_ENABLE _IO('$', 0)
 #define IOC_PERIOD _IOW('$', 4, uint64_t)
 
 static struct perf_event_attr attributes(const struct event_traits *traits,
@@ -18,6 +19,7 @@ static struct perf_event_attr attributes(const struct event_traits *traits,
 {
     struct perf_event_attr attr = {
         .type = PERF_TYPE_SOFTWARE,
+        .disabled = 1,
         .size = sizeof attr,
         .config = PERF_COUNT_SW_TASK_CLOCK,
         .sample_period = shape->period_ns,
@@ -76,6 +78,11 @@ int event_open(struct event *event, const struct event_traits *traits,
     }
     *event = (struct event){.fd = fd, .mapping = mapping, .mapping_bytes = bytes};
     return 0;
+}
+
+int event_enable(const struct event *event)
+{
+    return (int)sys3(SYS_ioctl, event->fd, IOC_ENABLE, 0);
 }
 
 void event_forget_fd(struct event *event)

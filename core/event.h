@@ -37,9 +37,10 @@ struct event {
     size_t mapping_bytes; /* of both */
 };
 
-#define EVENT_STACK_BYTES_MAX 65528u /* a record's length has 16 bits in the kernel's stack size   \
-                                      */
-#define EVENT_PERIOD_MIN_NS 10000u   /* the kernel's own floor for clock events */
+#define EVENT_STACK_BYTES_MAX                                                                      \
+    65528u                         /* a record's length has 16 bits in the kernel's stack size     \
+                                    */
+#define EVENT_PERIOD_MIN_NS 10000u /* the kernel's own floor for clock events */
 #define EVENT_PAGE_BYTES    4096u
 
 /*
@@ -51,12 +52,15 @@ struct event {
 int event_probe(struct event_traits *traits, bool want_kernel);
 
 /*
- * Opens an event on thread TID (0: the calling one), counting from now on, and maps its ring.
- * Returns 0 or -errno: ESRCH no such thread, EPERM or EACCES not permitted (EPERM also: no more
- * locked memory), EMFILE no descriptor free.
+ * Opens an event on thread TID (0: the calling one) and maps its ring. It counts once it is
+ * enabled. Returns 0 or -errno: ESRCH no such thread, EPERM or EACCES not permitted (EPERM also: no
+ * more locked memory), EMFILE no descriptor free.
  */
 int event_open(struct event *event, const struct event_traits *traits,
                const struct event_shape *shape, pid_t tid);
+
+/* Starts the count, at 0, and the first period. Needs the descriptor. Returns 0 or -errno. */
+int event_enable(const struct event *event);
 
 /* Closes the descriptor and keeps the event running for as long as its ring is mapped. */
 void event_forget_fd(struct event *event);
@@ -67,7 +71,7 @@ void event_close(struct event *event);
 /* Starts a new period of PERIOD_NS from now on. Needs the descriptor. Returns 0 or -errno. */
 int event_set_period(const struct event *event, uint64_t period_ns);
 
-/* CPU time, ns, that the thread has used since the event was opened; also after the thread's end.
+/* CPU time, ns, that the thread has used since the event was enabled; also after the thread's end.
  * Needs the descriptor. Returns 0 or -errno. */
 int event_read_count(const struct event *event, uint64_t *count_ns);
 

@@ -30,6 +30,7 @@ struct birth {
     uint64_t period_ns;   /* its event's own, see sampling.h */
     bool plain;           /* that is near the nominal one, since it will not be settled */
     uint32_t stack_bytes; /* its event's copies */
+    uint64_t cpu_ns;      /* the thread's CPU clock when its event began to count */
     char name[THREAD_NAME_BYTES];
 };
 

@@ -160,3 +160,12 @@ void profile_top_up(struct profile *profile, uint32_t node, uint64_t weight_ns)
     profile->weight_ns += weight_ns;
     profile_charge(profile, node, 0, weight_ns);
 }
+
+void profile_take_back(struct profile *profile, uint32_t node, uint64_t weight_ns)
+{
+    struct profile_node_entry *entry = sequence_at(&profile->nodes, node);
+    if (weight_ns > entry->node.weight_ns)
+        weight_ns = entry->node.weight_ns;
+    profile->weight_ns -= weight_ns;
+    entry->node.weight_ns -= weight_ns;
+}

@@ -76,6 +76,9 @@ int profile_add(struct profile *profile, const uint32_t *frames_root_first, size
  * sample that NODE got. */
 void profile_top_up(struct profile *profile, uint32_t node, uint64_t weight_ns);
 
+/* The reverse: takes up to WEIGHT_NS off a node and the totals, as far as the node has it. */
+void profile_take_back(struct profile *profile, uint32_t node, uint64_t weight_ns);
+
 /* For writers: indices run from 0 to the count; parents come before their children. */
 static inline uint32_t profile_frame_count(const struct profile *profile)
 {

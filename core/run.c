@@ -17,7 +17,7 @@
 
 #define SLEEP_NS_MIN   500000u
 #define SLEEP_NS_MAX   50000000u
-#define SLEEP_NS_YOUNG 3000000u /* while threads wait to be settled */
+#define SLEEP_NS_YOUNG 2000000u /* while threads wait to be settled */
 
 #define QUIET_NS_MAX  2000000000u /* the longest that forks can hold us up */
 #define QUIET_NS_PART 50000000u

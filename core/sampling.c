@@ -6,8 +6,11 @@
 /* Draws of a birth period are never shorter than this part of the nominal period. */
 #define BIRTH_FRACTION 32u
 
-/* From here on (in nominal periods) every point weighs its period: e(t) is 1 to 3 %. */
-#define FAR_PERIODS 32u
+/* Draws of less than this part of the nominal period count with their first point only. */
+#define FAST_FRACTION 4u
+
+/* From here on (in nominal periods) e(t) is its limit, 1 - 1 / FAST_FRACTION, to 3 %. */
+#define FAR_PERIODS 16u
 
 uint64_t sampling_mix(uint64_t seed)
 {
@@ -37,29 +40,27 @@ uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random)
 }
 
 /* e(t), see sampling.h. */
-static double expected_weight(uint64_t nominal_ns, uint64_t floor_ns, uint64_t count_ns)
+static double expected_weight(uint64_t nominal_ns, uint64_t count_ns)
 {
-    uint64_t last = count_ns / floor_ns;
+    double periods = (double)count_ns / (double)nominal_ns;
+    if (periods > FAR_PERIODS)
+        return 1 - 1.0 / FAST_FRACTION;
+    uint64_t last = (uint64_t)(periods * FAST_FRACTION);
     double sum = 0;
-    for (uint64_t j = count_ns / nominal_ns + 1; j <= last; j++)
+    for (uint64_t j = (uint64_t)periods + 1; j <= last; j++)
         sum += 1.0 / ((double)j * (double)j);
-    return (double)count_ns / (double)nominal_ns * sum;
+    return periods * sum;
 }
 
 uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns,
                                   bool first)
 {
-    uint64_t floor = birth_floor_ns(nominal_ns);
     /* A first record that late is not of the first point: that one fell into the kernel, unseen. */
     if (first && count_ns < 2 * birth_ns)
         return nominal_ns;
-    if (count_ns < nominal_ns)
+    if (count_ns < nominal_ns || birth_ns * FAST_FRACTION < nominal_ns)
         return 0;
-    if (birth_ns <= floor || count_ns > FAR_PERIODS * nominal_ns)
-        return birth_ns;
-    /* The draws that were moved to the floor have their part of the weight there. */
-    double drawn = 1 - (double)floor / (double)nominal_ns;
-    return (uint64_t)((double)birth_ns * drawn / expected_weight(nominal_ns, floor, count_ns));
+    return (uint64_t)((double)birth_ns / expected_weight(nominal_ns, count_ns));
 }
 
 uint64_t sampling_settled_period_ns(uint64_t nominal_ns, uint64_t random)

@@ -16,9 +16,9 @@
 #define RATE_HZ_MAX 20000u
 
 #define MAIN_RING_BYTES   (256u * 1024)
-#define MAIN_STACK_BYTES  32768u
+#define MAIN_STACK_BYTES  32256u
 #define BIRTH_RING_BYTES  (64u * 1024)
-#define BIRTH_STACK_BYTES 15872u /* four records in a ring */
+#define BIRTH_STACK_BYTES 7936u /* eight records in a ring, see sampling.h */
 #define LEAST_RING_BYTES  (32u * 1024)
 
 /* A helper that many births wait for is woken before its time: their rings hold locked memory. */
@@ -124,8 +124,12 @@ static void birth_fill(struct session *session, struct birth *birth,
     birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
     if (birth->refusal == -EPERM && shape.ring_bytes > LEAST_RING_BYTES) {
         shape.ring_bytes = LEAST_RING_BYTES;
-        shape.stack_bytes = (uint32_t)(LEAST_RING_BYTES / 4 - 512);
+        shape.stack_bytes = (uint32_t)(LEAST_RING_BYTES / 8 - 256);
         birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
+    }
+    if (birth->refusal == 0) {
+        birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        event_enable(&birth->event);
     }
     event_forget_fd(&birth->event);
     birth->period_ns = shape.period_ns;

@@ -63,23 +63,31 @@ static struct thread *entry_make(struct threads *threads, pid_t tid, uint64_t no
     return thread;
 }
 
+/* The entry for a birth: where a scan has found the thread before it posted itself, that one. */
+static struct thread *entry_for_birth(struct threads *threads, pid_t tid, uint64_t now_ns)
+{
+    struct thread *known = threads_find(threads, tid);
+    if (known != NULL && known->scanned && now_ns - known->seen_ns < SCANNED_EARLY_NS)
+        return known;
+    if (known != NULL)
+        known->dead = true; /* the id is another thread's now; the record of the end was lost */
+    return entry_make(threads, tid, now_ns);
+}
+
 struct thread *threads_admit(struct threads *threads, const struct birth *birth, uint64_t now_ns)
 {
     struct event event = birth->event;
-    struct thread *known = threads_find(threads, birth->tid);
-    struct thread *thread = NULL;
-    if (known != NULL && known->scanned && now_ns - known->seen_ns < SCANNED_EARLY_NS)
-        known->scanned = false; /* a scan has found it before it posted itself */
-    else
-        thread = entry_make(threads, birth->tid, now_ns);
-    if (known != NULL && thread != NULL)
-        known->dead = true; /* the id is another thread's now; the record of the end was lost */
-    if (thread == NULL) {
+    struct thread *thread = entry_for_birth(threads, birth->tid, now_ns);
+    if (thread == NULL || thread->settled) {
         event_close(&event);
-        return known;
+        if (thread != NULL) /* the ring just closed may have told of a new name */
+            thread_read_name(threads->plan.app_pid, birth->tid, thread->name);
+        return thread;
     }
+    thread->scanned = false;
     thread->event = event;
     thread->plain = birth->plain;
+    thread->birth_cpu_ns = birth->cpu_ns;
     thread->stack_bytes = birth->stack_bytes;
     thread->period_ns = birth->period_ns;
     if (event.mapping != NULL)
@@ -108,7 +116,10 @@ struct thread *threads_find(struct threads *threads, pid_t tid)
 
 void threads_retire(struct threads *threads, struct thread *thread)
 {
-    if (thread->event.mapping == NULL)
+    /* One that a scan has found at its very end was most likely known before. */
+    if (thread->event.mapping == NULL && thread->scanned && !thread->refused)
+        threads->total--;
+    else if (thread->event.mapping == NULL)
         threads->uncovered++;
     event_close(&thread->event);
     thread->tid = 0;
@@ -239,15 +250,21 @@ uint64_t threads_patience_ns(const struct threads *threads)
     return least;
 }
 
-void thread_read_name(pid_t app_pid, pid_t tid, char name[THREAD_NAME_BYTES])
+/* "/proc/PID/task/TID/FILE" */
+static void task_path(char *buffer, size_t bytes, pid_t app_pid, pid_t tid, const char *file)
 {
-    char path[64];
-    struct text text = text_over(path, sizeof path);
+    struct text text = text_over(buffer, bytes);
     text_put(&text, "/proc/");
     text_put_u64(&text, (uint64_t)app_pid);
     text_put(&text, "/task/");
     text_put_u64(&text, (uint64_t)tid);
-    text_put(&text, "/comm");
+    text_put(&text, file);
+}
+
+void thread_read_name(pid_t app_pid, pid_t tid, char name[THREAD_NAME_BYTES])
+{
+    char path[64];
+    task_path(path, sizeof path, app_pid, tid, "/comm");
     __builtin_memset(name, 0, THREAD_NAME_BYTES);
     int fd = sys_open(path, O_RDONLY, 0);
     if (fd < 0)
@@ -256,6 +273,13 @@ void thread_read_name(pid_t app_pid, pid_t tid, char name[THREAD_NAME_BYTES])
     sys_close(fd);
     if (length > 0 && name[length - 1] == '\n')
         name[length - 1] = '\0';
+}
+
+uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid)
+{
+    char path[64];
+    task_path(path, sizeof path, app_pid, tid, "/schedstat");
+    return number_file_read(path, 0);
 }
 
 uint64_t threads_budget_bytes(void)

@@ -31,6 +31,8 @@ struct thread {
     bool wants_more_stack;  /* its stacks were cut by the copy */
     uint32_t stack_bytes;   /* of each sample's copy */
     uint32_t text;          /* index of its frame's text, UINT32_MAX: not made yet */
+    uint64_t birth_cpu_ns;  /* its CPU clock when its first event began to count */
+    uint64_t weight_ns;     /* of all samples of that event */
     uint64_t period_ns;     /* of its event, as last set */
     bool period_is_new;     /* no sample has come since: the last one ended early */
     bool lost_since_sample; /* records were lost since its last sample */
@@ -102,8 +104,12 @@ void thread_redraw_period(struct threads *threads, struct thread *thread);
 /* How long the rings can take samples before the first is half full, ns. */
 uint64_t threads_patience_ns(const struct threads *threads);
 
-/* Reads a thread's name from /proc. */
+/* Reads a thread's name from /proc; empty where that can't be. */
 void thread_read_name(pid_t app_pid, pid_t tid, char name[THREAD_NAME_BYTES]);
+
+/* The CPU time of a thread by its schedstat file, ns: up to a tick behind where it is running now;
+ * 0 where it can't be read. */
+uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid);
 
 /* Bytes of memory this process may lock for rings: what perf grants, and RLIMIT_MEMLOCK. */
 uint64_t threads_budget_bytes(void);

@@ -197,5 +197,10 @@ TEST(a_top_up_adds_weight_and_no_sample)
     CHECK_U64(profile_node_at(&profile, node)->samples, 1);
     CHECK_U64(profile.weight_ns, 130);
     CHECK_U64(profile.samples, 1);
+    profile_take_back(&profile, node, 20);
+    CHECK_U64(profile_node_at(&profile, node)->weight_ns, 110);
+    CHECK_U64(profile.weight_ns, 110);
+    profile_take_back(&profile, node, 1000);
+    CHECK_U64(profile.weight_ns, 0);
     arena_destroy(&arena);
 }
