@@ -18,6 +18,9 @@
 /* A thread that lives this long is worth an event of the helper's. */
 #define SETTLE_AGE_NS 2000000u
 
+/* Between tries to settle a thread: locked memory or descriptors may have come free. */
+#define RETRY_NS 100000000u
+
 /* A ring with data, by the time of its oldest record. */
 struct due {
     uint64_t time_ns;
@@ -293,8 +296,9 @@ static void settle(struct collector *collector, struct thread *thread)
     struct event_shape shape;
     int result = thread_open_settled(&collector->threads, thread, &event, &shape);
     thread->refused = result != 0 && result != -ESRCH;
+    thread->retry_ns = sys_clock_ns(CLOCK_MONOTONIC) + RETRY_NS;
     thread->dead |= result == -ESRCH;
-    collector->settling_refused |= result == -EACCES || result == -EPERM;
+    collector->settling_refused |= result == -EACCES;
     if (result != 0)
         return;
     event_enable(&event);
@@ -369,7 +373,7 @@ void collector_keep_house(struct collector *collector, const struct mailbox *mai
         if (thread->dead) {
             settle_account(collector, thread);
             threads_retire(threads, thread);
-        } else if (!thread->refused && now_ns - thread->seen_ns >= SETTLE_AGE_NS &&
+        } else if (now_ns >= thread->retry_ns && now_ns - thread->seen_ns >= SETTLE_AGE_NS &&
                    thread_is_misfit(threads, thread)) {
             settle(collector, thread);
         } else {

@@ -139,6 +139,8 @@ static bool turn(struct run *run)
     if (!last && !collector->exec_seen)
         collector_keep_house(collector, &session->mailbox);
     busy_set(session, 0);
+    __atomic_store_n(&session->birth_ring_bytes,
+                     (uint32_t)threads_birth_ring_bytes(&collector->threads), __ATOMIC_RELAXED);
     if (collector->settling_refused)
         __atomic_store_n(&session->born_unsettled, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&session->progress, 1, __ATOMIC_RELAXED);

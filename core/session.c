@@ -18,8 +18,8 @@
 #define MAIN_RING_BYTES   (256u * 1024)
 #define MAIN_STACK_BYTES  32256u
 #define BIRTH_RING_BYTES  (64u * 1024)
-#define BIRTH_STACK_BYTES 7936u /* eight records in a ring, see sampling.h */
-#define LEAST_RING_BYTES  (32u * 1024)
+#define BIRTH_RECORDS     8u  /* in its ring, see sampling.h */
+#define BIRTH_SPARE_BYTES 48u /* of each, for other records */
 
 /* A helper that many births wait for is woken before its time: their rings hold locked memory. */
 #define BIRTHS_TO_WAKE 48u
@@ -114,19 +114,14 @@ bool session_is_mine(const struct session *session)
 }
 
 static void birth_fill(struct session *session, struct birth *birth,
-                       const struct event_shape *first)
+                       const struct event_shape *unperiodic)
 {
-    struct event_shape shape = *first;
+    struct event_shape shape = *unperiodic;
     uint64_t random = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)birth->tid << 36);
     birth->plain = __atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) != 0;
     shape.period_ns = birth->plain ? sampling_settled_period_ns(session->period_ns, random)
                                    : sampling_birth_period_ns(session->period_ns, random);
     birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
-    if (birth->refusal == -EPERM && shape.ring_bytes > LEAST_RING_BYTES) {
-        shape.ring_bytes = LEAST_RING_BYTES;
-        shape.stack_bytes = (uint32_t)(LEAST_RING_BYTES / 8 - 256);
-        birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
-    }
     if (birth->refusal == 0) {
         birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         event_enable(&birth->event);
@@ -138,8 +133,13 @@ static void birth_fill(struct session *session, struct birth *birth,
 
 void session_open_birth(struct session *session, struct mailbox_slot *slot)
 {
-    const struct event_shape shape = {.stack_bytes = BIRTH_STACK_BYTES,
-                                      .ring_bytes = BIRTH_RING_BYTES};
+    uint32_t ring_bytes = __atomic_load_n(&session->birth_ring_bytes, __ATOMIC_RELAXED);
+    if (ring_bytes == 0)
+        ring_bytes = BIRTH_RING_BYTES;
+    struct event_shape shape = {.ring_bytes = ring_bytes};
+    shape.stack_bytes =
+        (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&shape) - BIRTH_SPARE_BYTES) &
+        ~7u;
     struct birth *birth = &slot->birth;
     birth->tid = (pid_t)sys0(SYS_gettid);
     sys2(SYS_prctl, PR_GET_NAME, birth->name);

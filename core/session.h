@@ -45,14 +45,15 @@ struct session {
     struct mailbox mailbox;
 
     /* said by the app */
-    uint32_t finish_wanted;  /* it is about to end and waits for the file */
-    uint32_t quiet_wanted;   /* how many threads want the helper to hold still */
-    uint32_t born_unsettled; /* settling is refused: births take plain periods */
+    uint32_t finish_wanted; /* it is about to end and waits for the file */
+    uint32_t quiet_wanted;  /* how many threads want the helper to hold still */
 
     /* said by the helper */
-    uint32_t sleeps_long; /* a birth should wake it */
-    uint32_t busy;        /* it holds locks, or is changing what a fork would copy; futex */
-    uint32_t progress;    /* moves as long as it gets on */
+    uint32_t birth_ring_bytes; /* that a new thread may map for now; 0: not said yet */
+    uint32_t born_unsettled;   /* settling is refused: births take plain periods */
+    uint32_t sleeps_long;      /* a birth should wake it */
+    uint32_t busy;             /* it holds locks, or is changing what a fork would copy; futex */
+    uint32_t progress;         /* moves as long as it gets on */
     char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
 };
 

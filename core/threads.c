@@ -10,13 +10,16 @@
 #include "sys.h"
 #include "text.h"
 
-#define RING_BYTES_MIN    (8u * EVENT_PAGE_BYTES)
-#define RING_BYTES_MAX    (4u * 1024 * 1024)
-#define RING_NEED_NS      30000000u /* of samples at full speed should fit a ring, if it can be had */
-#define RECORDS_MIN       4u        /* of one ring: the stack copy is cut down to that */
-#define STACK_BYTES_FIRST 32768u
-#define UNLIMITED_BYTES   (64u * 1024 * 1024) /* what we take where nothing limits us */
-#define REDRAW_SAMPLES    48u
+#define RING_BYTES_MIN       (8u * EVENT_PAGE_BYTES)
+#define RING_BYTES_MAX       (4u * 1024 * 1024)
+#define RING_NEED_NS         30000000u /* of samples at full speed should fit a ring, if it can be had */
+#define BIRTH_RING_BYTES_MAX (16u * EVENT_PAGE_BYTES)
+#define BIRTH_RING_BYTES_MIN (4u * EVENT_PAGE_BYTES)
+#define BIRTHS_FORESEEN      64u /* between two looks of the helper */
+#define RECORDS_MIN          4u  /* of one ring: the stack copy is cut down to that */
+#define STACK_BYTES_FIRST    32768u
+#define UNLIMITED_BYTES      (64u * 1024 * 1024) /* what we take where nothing limits us */
+#define REDRAW_SAMPLES       48u
 
 /* A scan may find a thread this long before its own post is read. */
 #define SCANNED_EARLY_NS 500000000u
@@ -232,6 +235,18 @@ void thread_redraw_period(struct threads *threads, struct thread *thread)
         return;
     thread->period_ns = period_ns;
     thread->period_is_new = true;
+}
+
+size_t threads_birth_ring_bytes(const struct threads *threads)
+{
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < threads->used; i++)
+        used += threads->list[i].tid != 0 ? threads->list[i].event.mapping_bytes : 0;
+    uint64_t left = threads->plan.budget_bytes > used ? threads->plan.budget_bytes - used : 0;
+    for (size_t bytes = BIRTH_RING_BYTES_MAX; bytes > BIRTH_RING_BYTES_MIN; bytes /= 2)
+        if (left / (bytes + EVENT_PAGE_BYTES) >= BIRTHS_FORESEEN)
+            return bytes;
+    return BIRTH_RING_BYTES_MIN;
 }
 
 uint64_t threads_patience_ns(const struct threads *threads)

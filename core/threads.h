@@ -27,7 +27,7 @@ struct thread {
     bool plain;   /* not settled, yet weights are differences of its count */
     bool settled; /* the event is the helper's own, and weights are differences of its count */
     bool dead;    /* no more records will come */
-    bool refused; /* settling it failed for good */
+    bool refused; /* settling it failed; it is tried again at retry_ns */
     bool wants_more_stack;  /* its stacks were cut by the copy */
     uint32_t stack_bytes;   /* of each sample's copy */
     uint32_t text;          /* index of its frame's text, UINT32_MAX: not made yet */
@@ -43,6 +43,7 @@ struct thread {
     uint64_t count_ns;      /* settled: at the last sample */
     uint32_t last_node;     /* of the profile, where its last sample went; PROFILE_NONE */
     uint32_t samples_since_draw;
+    uint64_t retry_ns;
     uint64_t seen_ns; /* when the helper first saw it */
     char name[THREAD_NAME_BYTES];
 };
@@ -100,6 +101,10 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
 
 /* Draws a new period now and then, so that sampling is in step with nothing. */
 void thread_redraw_period(struct threads *threads, struct thread *thread);
+
+/* The ring that a thread may map at its birth for now, so that those that are born before the next
+ * look find locked memory left. */
+size_t threads_birth_ring_bytes(const struct threads *threads);
 
 /* How long the rings can take samples before the first is half full, ns. */
 uint64_t threads_patience_ns(const struct threads *threads);
