@@ -18,6 +18,10 @@
 /* A thread that lives this long is worth an event of the helper's. */
 #define SETTLE_AGE_NS 2000000u
 
+/* A thread of this many periods is long enough for its weights to be balanced at its end: with
+ * fewer, what is random about them is needed to be right on the average. */
+#define BALANCED_PERIODS 3u
+
 /* Between tries to settle a thread: locked memory or descriptors may have come free. */
 #define RETRY_NS 100000000u
 
@@ -56,6 +60,17 @@ int collector_init(struct collector *collector, const struct collector_setup *se
     return threads_init(&collector->threads, &setup->plan, arena);
 }
 
+static void take_post(struct collector *collector, const struct birth *birth, uint64_t now_ns)
+{
+    if (!birth->ended) {
+        threads_admit(&collector->threads, birth, now_ns);
+        return;
+    }
+    struct thread *thread = threads_find(&collector->threads, birth->tid);
+    if (thread != NULL)
+        thread->end_cpu_ns = birth->cpu_ns;
+}
+
 void collector_take_births(struct collector *collector, struct mailbox *mailbox)
 {
     if (__atomic_load_n(&mailbox->unread, __ATOMIC_ACQUIRE) == 0)
@@ -64,7 +79,7 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
     struct birth birth;
     for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
         if (mailbox_take(mailbox, i, &birth))
-            threads_admit(&collector->threads, &birth, now_ns);
+            take_post(collector, &birth, now_ns);
 }
 
 /* What a sample weighs, see sampling.h; 0: it does not count. */
@@ -273,13 +288,13 @@ static void drain_until(struct collector *collector, struct thread *thread, uint
 }
 
 /*
- * A thread that lives on has a clock that can be read, and what its first event's samples weigh is
- * only right on the average: the difference goes to the last of them.
+ * What a first event's samples weigh is only right on the average of many threads. Where the
+ * thread's clock is known, and its life is long enough that none goes without a sample, the
+ * difference goes to the last of them. CPU_NS: by its clock, 0 where that is not known.
  */
-static void balance_birth(struct collector *collector, const struct thread *thread)
+static void balance_birth(struct collector *collector, const struct thread *thread, uint64_t cpu_ns)
 {
-    uint64_t cpu_ns = thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid);
-    if (thread->last_node == PROFILE_NONE || cpu_ns == 0)
+    if (thread->settled || thread->plain || thread->last_node == PROFILE_NONE || cpu_ns == 0)
         return;
     cpu_ns = cpu_ns > thread->birth_cpu_ns ? cpu_ns - thread->birth_cpu_ns : 0;
     if (cpu_ns < thread->count_ns)
@@ -288,6 +303,14 @@ static void balance_birth(struct collector *collector, const struct thread *thre
         profile_top_up(&collector->profile, thread->last_node, cpu_ns - thread->weight_ns);
     else
         profile_take_back(&collector->profile, thread->last_node, thread->weight_ns - cpu_ns);
+}
+
+/* The same for a thread that has ended without having been settled. */
+static void balance_ended(struct collector *collector, const struct thread *thread)
+{
+    uint64_t shortest_ns = BALANCED_PERIODS * collector->threads.plan.period_ns;
+    if (thread->end_cpu_ns >= thread->birth_cpu_ns + shortest_ns)
+        balance_birth(collector, thread, thread->end_cpu_ns);
 }
 
 static void settle(struct collector *collector, struct thread *thread)
@@ -307,8 +330,9 @@ static void settle(struct collector *collector, struct thread *thread)
         drain_until(collector, thread, now_ns);
     if (thread->settled)
         settle_account(collector, thread);
-    else if (thread->event.mapping != NULL && !thread->plain)
-        balance_birth(collector, thread);
+    else if (thread->event.mapping != NULL)
+        balance_birth(collector, thread,
+                      thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid));
     thread_replace(thread, &event, &shape);
 }
 
@@ -372,6 +396,7 @@ void collector_keep_house(struct collector *collector, const struct mailbox *mai
             continue;
         if (thread->dead) {
             settle_account(collector, thread);
+            balance_ended(collector, thread);
             threads_retire(threads, thread);
         } else if (now_ns >= thread->retry_ns && now_ns - thread->seen_ns >= SETTLE_AGE_NS &&
                    thread_is_misfit(threads, thread)) {
@@ -391,6 +416,7 @@ void collector_settle_accounts(struct collector *collector)
         if (thread->tid == 0)
             continue;
         settle_account(collector, thread);
+        balance_ended(collector, thread);
         if (thread->event.mapping == NULL)
             collector->threads.uncovered++;
     }

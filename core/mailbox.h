@@ -32,6 +32,7 @@ struct birth {
     uint32_t stack_bytes; /* its event's copies */
     uint64_t cpu_ns;      /* the thread's CPU clock when its event began to count */
     char name[THREAD_NAME_BYTES];
+    bool ended; /* not a birth: the thread is about to end, with this cpu_ns; all else is void */
 };
 
 struct mailbox_slot {

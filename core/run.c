@@ -134,8 +134,10 @@ static bool turn(struct run *run)
     bool last = __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) != 0 ||
                 helper_app_is_gone(&session->helper);
     busy_set(session, 1);
+    /* The time before the mailbox: what a thread posts comes before the record of its end. */
+    uint64_t until_ns = last ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC);
     collector_take_births(collector, &session->mailbox);
-    collector_drain(collector, last ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC));
+    collector_drain(collector, until_ns);
     if (!last && !collector->exec_seen)
         collector_keep_house(collector, &session->mailbox);
     busy_set(session, 0);

@@ -141,12 +141,26 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
         (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&shape) - BIRTH_SPARE_BYTES) &
         ~7u;
     struct birth *birth = &slot->birth;
+    birth->ended = false;
     birth->tid = (pid_t)sys0(SYS_gettid);
     sys2(SYS_prctl, PR_GET_NAME, birth->name);
     birth_fill(session, birth, &shape);
     uint32_t waiting = mailbox_post(&session->mailbox, slot);
     if (waiting % BIRTHS_TO_WAKE == 0 ||
         __atomic_load_n(&session->sleeps_long, __ATOMIC_RELAXED) != 0)
+        helper_wake(&session->helper);
+}
+
+void session_tell_end(struct session *session)
+{
+    struct mailbox_slot *slot =
+        session_is_mine(session) ? mailbox_reserve(&session->mailbox) : NULL;
+    if (slot == NULL)
+        return;
+    slot->birth = (struct birth){.tid = (pid_t)sys0(SYS_gettid),
+                                 .cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID),
+                                 .ended = true};
+    if (mailbox_post(&session->mailbox, slot) % BIRTHS_TO_WAKE == 0)
         helper_wake(&session->helper);
 }
 

@@ -76,6 +76,9 @@ bool session_is_mine(const struct session *session);
 /* Opens the calling thread's event and posts it in SLOT. */
 void session_open_birth(struct session *session, struct mailbox_slot *slot);
 
+/* Tells the helper that the calling thread is about to end, and what its clock says. */
+void session_tell_end(struct session *session);
+
 /* Asks for the profile and waits until it is on disk, as long as the helper gets on. */
 void session_end(struct session *session);
 

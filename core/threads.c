@@ -22,7 +22,7 @@
 #define REDRAW_SAMPLES       48u
 
 /* A scan may find a thread this long before its own post is read. */
-#define SCANNED_EARLY_NS 500000000u
+#define SCANNED_EARLY_NS 10000000000u
 
 static uint64_t random_next(struct threads *threads)
 {

@@ -31,6 +31,7 @@ struct thread {
     bool wants_more_stack;  /* its stacks were cut by the copy */
     uint32_t stack_bytes;   /* of each sample's copy */
     uint32_t text;          /* index of its frame's text, UINT32_MAX: not made yet */
+    uint64_t end_cpu_ns;    /* its CPU clock at its end, as it told it; 0: it did not */
     uint64_t birth_cpu_ns;  /* its CPU clock when its first event began to count */
     uint64_t weight_ns;     /* of all samples of that event */
     uint64_t period_ns;     /* of its event, as last set */

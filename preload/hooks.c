@@ -1,14 +1,15 @@
 /*
  * The hooks on thread creation: a new thread opens its own event before it runs the app's function.
  *
- * Runs in the app's threads. Allocates nothing, holds no lock across the real call, leaves errno, the
- * signal mask and the descriptors as they are. The real functions are looked up at their first use,
- * which may come before our constructor.
+ * Runs in the app's threads. Allocates nothing, holds no lock across the real call, leaves errno,
+ * the signal mask and the descriptors as they are. The real functions are looked up at their first
+ * use, which may come before our constructor.
  */
 #include "hooks.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <threads.h>
 
@@ -28,11 +29,42 @@ static struct {
          ? real.name                                                                               \
          : (real.name = (__typeof__(real.name))dlsym(RTLD_NEXT, #name)))
 
+/*
+ * A value of ours in a thread makes libc call us at its end, whether it returns, calls pthread_exit
+ * or is cancelled. Destructors of the app's own values may run for long, so we ask to be called
+ * again until libc's last round.
+ */
+static pthread_key_t end_key;
+static bool has_end_key;
+
+/* Values of higher keys are kept in memory that libc allocates. */
+#define KEYS_WITHOUT_MALLOC 32u
+
+static void at_thread_end(void *round)
+{
+    uintptr_t next = (uintptr_t)round + 1;
+    if (next <= PTHREAD_DESTRUCTOR_ITERATIONS)
+        pthread_setspecific(end_key, (void *)next);
+    else
+        session_tell_end(&session);
+}
+
+void hooks_prepare(void)
+{
+    has_end_key = pthread_key_create(&end_key, at_thread_end) == 0;
+    if (has_end_key && end_key >= KEYS_WITHOUT_MALLOC) {
+        pthread_key_delete(end_key);
+        has_end_key = false;
+    }
+}
+
 /* Gives the slot to the helper, with this thread's event, and returns what the thread is to run. */
 static void begin(struct mailbox_slot *slot, void **routine, void **argument)
 {
     *routine = slot->routine;
     *argument = slot->argument;
+    if (has_end_key)
+        pthread_setspecific(end_key, (void *)1);
     session_open_birth(&session, slot);
 }
 
@@ -53,7 +85,8 @@ static int thrd_begin(void *slot)
 
 static struct mailbox_slot *slot_for(void *routine, void *argument)
 {
-    struct mailbox_slot *slot = session_is_mine(&session) ? mailbox_reserve(&session.mailbox) : NULL;
+    struct mailbox_slot *slot =
+        session_is_mine(&session) ? mailbox_reserve(&session.mailbox) : NULL;
     if (slot != NULL) {
         slot->routine = routine;
         slot->argument = argument;

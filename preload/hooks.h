@@ -10,6 +10,9 @@
 
 #include "../core/session.h"
 
+/* Prepares what threads tell at their end. Once, in the constructor. */
+void hooks_prepare(void);
+
 /* The one session of this process. */
 extern struct session session;
 

@@ -69,8 +69,8 @@ static void libunwind_load(void)
     unwind_library_prepare(&session.library);
 }
 
-/* With children left out, programs that the app runs shall not even load the library: takes it out of
- * LD_PRELOAD, in place. */
+/* With children left out, programs that the app runs shall not even load the library: takes it out
+ * of LD_PRELOAD, in place. */
 static void preload_withdraw(void)
 {
     Dl_info info;
@@ -108,6 +108,7 @@ __attribute__((constructor)) static void begin(void)
         preload_withdraw();
     session.our_address = (uint64_t)(uintptr_t)begin;
     libunwind_load();
+    hooks_prepare();
     if (session_start(&session, environ) == 0) {
         __cxa_atexit(at_exit, NULL, NULL);
         __cxa_at_quick_exit(at_exit, NULL);
