@@ -7,7 +7,6 @@
 #include "proc_tasks.h"
 #include "record.h"
 #include "sampling.h"
-#include "stack_frames.h"
 #include "sys.h"
 #include "text.h"
 
@@ -36,28 +35,25 @@ int collector_init(struct collector *collector, const struct collector_setup *se
     struct arena *arena = setup->arena;
     *collector = (struct collector){
         .arena = arena,
-        .config = setup->config,
         .between_records = setup->between_records,
         .context = setup->context,
-        .ips = arena_alloc_array(arena, UNWIND_FRAMES_MAX, sizeof(uint64_t)),
-        .frames = arena_alloc_array(arena, STACK_FRAMES_MAX, sizeof(uint32_t)),
         .bounce = arena_alloc(arena, RECORD_BYTES_MAX),
         .due = arena_alloc_array(arena, THREADS_MAX, sizeof(struct due)),
         /* Threads may have been made before us. */
         .scan_wanted = true,
         .scanned_ns = sys_clock_ns(CLOCK_MONOTONIC),
     };
-    if (collector->ips == NULL || collector->frames == NULL || collector->bounce == NULL ||
-        collector->due == NULL)
+    if (collector->bounce == NULL || collector->due == NULL)
         return -ENOMEM;
     app_memory_init(&collector->memory, arena);
     modules_init(&collector->modules, arena, &collector->memory, setup->our_address);
     unwinder_init(&collector->unwinder, setup->library, &collector->modules, &collector->memory,
                   arena);
     profile_init(&collector->profile, arena);
-    sequence_init(&collector->texts, arena, COLLECTOR_TEXT_BYTES);
     modules_scan(&collector->modules);
-    return threads_init(&collector->threads, &setup->plan, arena);
+    int result = stack_builder_init(&collector->stacks, &collector->modules, &collector->unwinder,
+                                    &collector->profile, setup->config->threads, arena);
+    return result != 0 ? result : threads_init(&collector->threads, &setup->plan, arena);
 }
 
 static void take_post(struct collector *collector, const struct birth *birth, uint64_t now_ns)
@@ -111,7 +107,7 @@ static uint64_t without_kernel_time(struct collector *collector, struct thread *
     if (collector->threads.plan.traits->kernel_frames || !sure || periods < 2)
         return weight_ns;
     uint64_t kernel_ns = (periods - 1) * thread->period_ns;
-    stack_frames_book_kernel(collector, thread, kernel_ns);
+    stack_frames_book_kernel(&collector->stacks, thread, kernel_ns);
     collector->kernel_ns += kernel_ns;
     return weight_ns > kernel_ns ? weight_ns - kernel_ns : 1;
 }
@@ -126,13 +122,14 @@ static void handle_sample(struct collector *collector, struct thread *thread,
     if (weight_ns == 0)
         return;
     enum unwind_end end;
-    size_t count = stack_frames(collector, thread, record, &end);
+    size_t count = stack_frames(&collector->stacks, thread, record, &end);
     if (end == UNWIND_ROOT)
         collector->whole++;
     else
         collector->truncated++;
     thread->wants_more_stack |= end == UNWIND_CUT;
-    profile_add(&collector->profile, collector->frames, count, weight_ns, &thread->last_node);
+    profile_add(&collector->profile, collector->stacks.frames, count, weight_ns,
+                &thread->last_node);
 }
 
 static void rename_thread(struct thread *thread, const char *to)
@@ -420,9 +417,4 @@ void collector_settle_accounts(struct collector *collector)
         if (thread->event.mapping == NULL)
             collector->threads.uncovered++;
     }
-}
-
-const char *collector_text(const struct collector *collector, uint64_t index)
-{
-    return index < collector->texts.count ? sequence_at(&collector->texts, (uint32_t)index) : "?";
 }

@@ -16,23 +16,17 @@
 #include "mailbox.h"
 #include "modules.h"
 #include "profile.h"
+#include "stack_frames.h"
 #include "threads.h"
 #include "unwind.h"
 
-/* Frames that are in no module, as module numbers of the profile's frames. */
-#define FRAME_OF_TEXT    0xfffffff0u /* the address is an index of collector_text */
-#define FRAME_OF_KERNEL  0xfffffff1u
-#define FRAME_OF_UNKNOWN 0xfffffff2u /* an address where no code is known */
-
-struct record;
-
 struct collector {
     struct arena *arena;
-    const struct config *config;
     struct app_memory memory;
     struct modules modules;
     struct unwinder unwinder;
     struct profile profile;
+    struct stack_builder stacks;
     struct threads threads;
 
     /* Called between records: lets the helper be stopped where it holds nothing (fork). */
@@ -51,14 +45,9 @@ struct collector {
     uint64_t lost;      /* samples of settled events; those of births are carried by the next one */
     uint64_t kernel_ns; /* that passed in the kernel where kernel samples are refused */
 
-    struct sequence texts; /* of char[COLLECTOR_TEXT_BYTES] */
-    uint64_t *ips;         /* of the sample in work, leaf first */
-    uint32_t *frames;      /* of the sample in work, root first */
-    uint8_t *bounce;       /* for records that wrap */
-    struct due *due;       /* heap of rings by the time of their next record */
+    uint8_t *bounce; /* for records that wrap */
+    struct due *due; /* heap of rings by the time of their next record */
 };
-
-#define COLLECTOR_TEXT_BYTES 40u
 
 /* What the collector stands on; all of it outlives it. */
 struct collector_setup {
@@ -88,8 +77,5 @@ void collector_keep_house(struct collector *collector, const struct mailbox *mai
 
 /* Brings every thread's weights up to its clock: once, after the last drain. */
 void collector_settle_accounts(struct collector *collector);
-
-/* The text of a FRAME_OF_TEXT. */
-const char *collector_text(const struct collector *collector, uint64_t index);
 
 #endif

@@ -89,25 +89,24 @@ static void name_group(struct frame_names *names, uint32_t module, const uint32_
                        struct symbol_request *requests, uint32_t count, struct arena *arena,
                        struct arena *scratch)
 {
-    const struct collector *collector = names->collector;
+    const struct modules *modules = names->stacks->modules;
     if (module == FRAME_OF_KERNEL)
         name_kernel(names, frames, requests, count, arena, scratch);
-    else if (module < modules_count(&collector->modules))
-        name_module(names, modules_at(&collector->modules, module), frames, requests, count, arena,
-                    scratch);
+    else if (module < modules_count(modules))
+        name_module(names, modules_at(modules, module), frames, requests, count, arena, scratch);
     else
         for (uint32_t i = 0; i < count; i++)
             names->names[frames[i]] = module == FRAME_OF_TEXT
-                                          ? collector_text(collector, requests[i].vaddr)
+                                          ? stack_text(names->stacks, requests[i].vaddr)
                                           : "[unknown]";
 }
 
-int frame_names_find(struct frame_names *names, const struct collector *collector,
+int frame_names_find(struct frame_names *names, const struct stack_builder *stacks,
                      struct arena *arena, struct arena *scratch, uint32_t *progress)
 {
-    const struct profile *profile = &collector->profile;
+    const struct profile *profile = stacks->profile;
     uint32_t count = profile_frame_count(profile);
-    *names = (struct frame_names){.collector = collector};
+    *names = (struct frame_names){.stacks = stacks};
     struct arena_mark mark = arena_mark(scratch);
     uint32_t *frames = arena_alloc_array(scratch, count, sizeof *frames);
     struct symbol_request *requests = arena_alloc_array(scratch, count, sizeof *requests);

@@ -6,18 +6,18 @@
 #ifndef SELFSAMPLE_CORE_FRAME_NAMES_H
 #define SELFSAMPLE_CORE_FRAME_NAMES_H
 
-#include "collector.h"
+#include "stack_frames.h"
 
 struct frame_names {
-    const struct collector *collector;
-    const char **names; /* by frame index; in the arena of names */
+    const struct stack_builder *stacks; /* who made the frames */
+    const char **names;                 /* by frame index; in the arena of names */
     uint32_t count;
     bool kernel_hidden; /* kernel addresses were sampled, but their names are withheld */
 };
 
-/* Finds all names. NAMES keeps them, SCRATCH is given back. PROGRESS is moved from time to time. 0,
- * or -ENOMEM (then some names are missing). */
-int frame_names_find(struct frame_names *names, const struct collector *collector,
+/* Finds the names of all frames of STACKS' profile. NAMES keeps them, SCRATCH is given back.
+ * PROGRESS is moved from time to time. 0, or -ENOMEM (then some names are missing). */
+int frame_names_find(struct frame_names *names, const struct stack_builder *stacks,
                      struct arena *arena, struct arena *scratch, uint32_t *progress);
 
 /* For struct folded_names; the context is a struct frame_names. */

@@ -70,7 +70,8 @@ static int write_profile(struct publisher *publisher)
     struct arena scratch;
     arena_init(&scratch, ARENA_BYTES_MAX);
     struct frame_names names;
-    frame_names_find(&names, publisher->collector, &publisher->arena, &scratch, &session->progress);
+    frame_names_find(&names, &publisher->collector->stacks, &publisher->arena, &scratch,
+                     &session->progress);
     publisher->kernel_hidden |= names.kernel_hidden;
     struct folded_names source = {frame_name, &names};
     folded_write(&publisher->collector->profile, source, session->config.unit, session->period_ns,

@@ -1,118 +1,141 @@
 /* Puts a sample's frames together. Runs in the helper. */
 #include "stack_frames.h"
 
+#include <errno.h>
+
 #include "folded.h"
 #include "record.h"
 #include "text.h"
 
+int stack_builder_init(struct stack_builder *builder, struct modules *modules,
+                       struct unwinder *unwinder, struct profile *profile,
+                       enum config_threads threads, struct arena *arena)
+{
+    *builder = (struct stack_builder){
+        .modules = modules,
+        .unwinder = unwinder,
+        .profile = profile,
+        .threads = threads,
+        .ips = arena_alloc_array(arena, UNWIND_FRAMES_MAX, sizeof(uint64_t)),
+        .frames = arena_alloc_array(arena, STACK_FRAMES_MAX, sizeof(uint32_t)),
+    };
+    sequence_init(&builder->texts, arena, STACK_TEXT_BYTES);
+    return builder->ips != NULL && builder->frames != NULL ? 0 : -ENOMEM;
+}
+
 /* The frame of a text; the same text is always the same frame. */
-static uint32_t text_frame(struct collector *collector, const char *text, bool may_be_known,
+static uint32_t text_frame(struct stack_builder *builder, const char *text, bool may_be_known,
                            uint32_t *index)
 {
-    for (uint32_t i = 0; may_be_known && i < collector->texts.count; i++) {
-        const char *known = sequence_at(&collector->texts, i);
+    for (uint32_t i = 0; may_be_known && i < builder->texts.count; i++) {
+        const char *known = sequence_at(&builder->texts, i);
         if (__builtin_strlen(known) == __builtin_strlen(text) &&
             __builtin_memcmp(known, text, __builtin_strlen(text)) == 0) {
             *index = i;
-            return profile_frame(&collector->profile, FRAME_OF_TEXT, i);
+            return profile_frame(builder->profile, FRAME_OF_TEXT, i);
         }
     }
-    char *kept = sequence_append(&collector->texts);
+    char *kept = sequence_append(&builder->texts);
     if (kept == NULL)
         return PROFILE_NONE;
-    struct text copy = text_over(kept, COLLECTOR_TEXT_BYTES);
+    struct text copy = text_over(kept, STACK_TEXT_BYTES);
     text_put(&copy, text);
-    *index = collector->texts.count - 1;
-    return profile_frame(&collector->profile, FRAME_OF_TEXT, *index);
+    *index = builder->texts.count - 1;
+    return profile_frame(builder->profile, FRAME_OF_TEXT, *index);
 }
 
-static uint32_t fixed_frame(struct collector *collector, const char *text)
+static uint32_t fixed_frame(struct stack_builder *builder, const char *text)
 {
     uint32_t index;
-    return text_frame(collector, text, true, &index);
+    return text_frame(builder, text, true, &index);
 }
 
 /* The thread's own frame, by its name of now. */
-static uint32_t thread_frame(struct collector *collector, struct thread *thread)
+static uint32_t thread_frame(struct stack_builder *builder, struct thread *thread)
 {
     if (thread->text != UINT32_MAX)
-        return profile_frame(&collector->profile, FRAME_OF_TEXT, thread->text);
-    char buffer[COLLECTOR_TEXT_BYTES];
+        return profile_frame(builder->profile, FRAME_OF_TEXT, thread->text);
+    char buffer[STACK_TEXT_BYTES];
     struct text text = text_over(buffer, sizeof buffer);
     folded_clean_name(&text, thread->name[0] != '\0' ? thread->name : "?");
-    bool by_tid = collector->config->threads == CONFIG_THREADS_TID;
+    bool by_tid = builder->threads == CONFIG_THREADS_TID;
     if (by_tid) {
         text_put_char(&text, '/');
         text_put_u64(&text, (uint64_t)thread->tid);
     }
-    return text_frame(collector, buffer, !by_tid, &thread->text);
+    return text_frame(builder, buffer, !by_tid, &thread->text);
 }
 
-static uint32_t code_frame(struct collector *collector, uint64_t ip, bool *ours)
+static uint32_t code_frame(struct stack_builder *builder, uint64_t ip, bool *ours)
 {
-    const struct region *region = modules_find(&collector->modules, ip);
-    *ours = region != NULL && modules_at(&collector->modules, region->module)->ours;
+    const struct region *region = modules_find(builder->modules, ip);
+    *ours = region != NULL && modules_at(builder->modules, region->module)->ours;
     if (region == NULL)
-        return profile_frame(&collector->profile, FRAME_OF_UNKNOWN, ip);
-    return profile_frame(&collector->profile, region->module, region_link_address(region, ip));
+        return profile_frame(builder->profile, FRAME_OF_UNKNOWN, ip);
+    return profile_frame(builder->profile, region->module, region_link_address(region, ip));
 }
 
 /* Unwinds and appends the user's part, root first. */
-static size_t put_user_frames(struct collector *collector, const struct record *record,
+static size_t put_user_frames(struct stack_builder *builder, const struct record *record,
                               size_t count, enum unwind_end *end)
 {
-    uint32_t *frames = collector->frames;
+    uint32_t *frames = builder->frames;
     if (record->sample.registers == NULL || record->sample.stack_bytes == 0) {
         /* The old program's memory is gone already (execve), or the thread's (exit). */
         *end = UNWIND_ROOT;
-        frames[count++] = fixed_frame(collector, "[exec]");
+        frames[count++] = fixed_frame(builder, "[exec]");
         return count;
     }
     struct unwind_sample sample = {.registers = record->sample.registers,
                                    .stack = record->sample.stack,
                                    .stack_bytes = record->sample.stack_bytes};
-    size_t ip_count = unwind_stack(&collector->unwinder, &sample, collector->ips, end);
+    size_t ip_count = unwind_stack(builder->unwinder, &sample, builder->ips, end);
     if (*end != UNWIND_ROOT)
-        frames[count++] = fixed_frame(collector, "[truncated]");
+        frames[count++] = fixed_frame(builder, "[truncated]");
     while (ip_count-- > 0) {
         bool ours;
-        uint32_t frame = code_frame(collector, collector->ips[ip_count], &ours);
+        uint32_t frame = code_frame(builder, builder->ips[ip_count], &ours);
         if (!ours)
             frames[count++] = frame;
     }
     return count;
 }
 
-static size_t put_kernel_frames(struct collector *collector, const struct record *record,
+static size_t put_kernel_frames(struct stack_builder *builder, const struct record *record,
                                 size_t count)
 {
     size_t kernel_count = record->sample.kernel_ip_count;
     if (kernel_count > STACK_KERNEL_FRAMES_MAX)
         kernel_count = STACK_KERNEL_FRAMES_MAX;
     while (kernel_count-- > 0)
-        collector->frames[count++] = profile_frame(&collector->profile, FRAME_OF_KERNEL,
-                                                   record->sample.kernel_ips[kernel_count]);
+        builder->frames[count++] = profile_frame(builder->profile, FRAME_OF_KERNEL,
+                                                 record->sample.kernel_ips[kernel_count]);
     return count;
 }
 
-size_t stack_frames(struct collector *collector, struct thread *thread, const struct record *record,
-                    enum unwind_end *end)
+size_t stack_frames(struct stack_builder *builder, struct thread *thread,
+                    const struct record *record, enum unwind_end *end)
 {
     size_t count = 0;
-    if (collector->config->threads != CONFIG_THREADS_NONE)
-        collector->frames[count++] = thread_frame(collector, thread);
-    count = put_user_frames(collector, record, count, end);
-    return put_kernel_frames(collector, record, count);
+    if (builder->threads != CONFIG_THREADS_NONE)
+        builder->frames[count++] = thread_frame(builder, thread);
+    count = put_user_frames(builder, record, count, end);
+    return put_kernel_frames(builder, record, count);
 }
 
-void stack_frames_book_kernel(struct collector *collector, struct thread *thread,
+void stack_frames_book_kernel(struct stack_builder *builder, struct thread *thread,
                               uint64_t weight_ns)
 {
-    struct profile *profile = &collector->profile;
+    struct profile *profile = builder->profile;
     uint32_t node = PROFILE_NONE;
-    if (collector->config->threads != CONFIG_THREADS_NONE)
-        node = profile_child(profile, PROFILE_NONE, thread_frame(collector, thread));
-    node = profile_child(profile, node, fixed_frame(collector, "[kernel]"));
+    if (builder->threads != CONFIG_THREADS_NONE)
+        node = profile_child(profile, PROFILE_NONE, thread_frame(builder, thread));
+    node = profile_child(profile, node, fixed_frame(builder, "[kernel]"));
     if (node != PROFILE_NONE)
         profile_top_up(profile, node, weight_ns);
+}
+
+const char *stack_text(const struct stack_builder *builder, uint64_t index)
+{
+    return index < builder->texts.count ? sequence_at(&builder->texts, (uint32_t)index) : "?";
 }

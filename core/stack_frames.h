@@ -8,18 +8,51 @@
 #define SELFSAMPLE_CORE_STACK_FRAMES_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-#include "collector.h"
+#include "config.h"
+#include "modules.h"
+#include "profile.h"
+#include "sequence.h"
+#include "threads.h"
+#include "unwind.h"
 
+/* Frames that are in no module, as module numbers of the profile's frames. */
+#define FRAME_OF_TEXT    0xfffffff0u /* the address is an index for stack_text */
+#define FRAME_OF_KERNEL  0xfffffff1u
+#define FRAME_OF_UNKNOWN 0xfffffff2u /* an address where no code is known */
+
+#define STACK_TEXT_BYTES        40u
 #define STACK_KERNEL_FRAMES_MAX 256u
 #define STACK_FRAMES_MAX        (UNWIND_FRAMES_MAX + STACK_KERNEL_FRAMES_MAX + 4u)
 
-/* Fills collector->frames from the record of THREAD. Returns how many, and how the stack ended. */
-size_t stack_frames(struct collector *collector, struct thread *thread, const struct record *record,
-                    enum unwind_end *end);
+struct record;
+
+/* Puts stacks together, one after the other. */
+struct stack_builder {
+    struct modules *modules;
+    struct unwinder *unwinder;
+    struct profile *profile;
+    enum config_threads threads; /* how a thread's own frame is made */
+    struct sequence texts;       /* of char[STACK_TEXT_BYTES] */
+    uint64_t *ips;               /* of the sample in work, leaf first */
+    uint32_t *frames;            /* of the sample in work, root first */
+};
+
+/* 0, or -ENOMEM. All arguments outlive BUILDER. */
+int stack_builder_init(struct stack_builder *builder, struct modules *modules,
+                       struct unwinder *unwinder, struct profile *profile,
+                       enum config_threads threads, struct arena *arena);
+
+/* Fills builder->frames from the record of THREAD. Returns how many, and how the stack ended. */
+size_t stack_frames(struct stack_builder *builder, struct thread *thread,
+                    const struct record *record, enum unwind_end *end);
 
 /* Books WEIGHT_NS of THREAD as time in the kernel whose stack could not be seen. */
-void stack_frames_book_kernel(struct collector *collector, struct thread *thread,
+void stack_frames_book_kernel(struct stack_builder *builder, struct thread *thread,
                               uint64_t weight_ns);
+
+/* The text of a FRAME_OF_TEXT. */
+const char *stack_text(const struct stack_builder *builder, uint64_t index);
 
 #endif
