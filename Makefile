@@ -34,7 +34,7 @@ COMPILE   = $(CC) -std=gnu11 -D_GNU_SOURCE= $(WARNINGS) -iquote . -iquote core -
 
 # ---- the library ---------------------------------------------------------------------------------
 # It runs where libc may not be entered: no stack protector, no fortified calls, nothing exported
-# but what the map names. core/mem.c holds the four functions that compilers call by themselves;
+# but what the map names. core/mem.c holds the functions that compilers call by themselves;
 # they must not be compiled into calls of themselves.
 LIB_FLAGS := -fPIC -fvisibility=hidden -fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0
 MEM_FLAGS := -ffreestanding -fno-builtin $(if $(is_clang),,-fno-tree-loop-distribute-patterns)
