@@ -82,8 +82,40 @@ static const uint8_t arch_dwarf_to_perf[ARCH_DWARF_REGISTER_COUNT] = {
 
 /* libunwind for other processes of this architecture, and the code a signal handler returns to
  * (mov $15, %rax; syscall), as every libc has it. */
-#define ARCH_LIBUNWIND_FILE     "libunwind-x86_64.so.8"
-#define ARCH_SIGNAL_RETURN_CODE {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05}
+#define ARCH_LIBUNWIND_FILE "libunwind-x86_64.so.8"
+#define ARCH_SIGNAL_RETURN_CODE                                                                    \
+    {                                                                                              \
+        0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05                                       \
+    }
+
+/* How many bytes before a return address arch_ends_in_call needs to see. */
+#define ARCH_CALL_BYTES 7u
+
+/*
+ * Do the ARCH_CALL_BYTES before a return address end in a call instruction? call rel32 is e8 and 4
+ * bytes; call r/m is ff with 2 in the middle field of its next byte, whose mode and base tell the
+ * length (Intel SDM vol. 2, 2.1 and CALL).
+ */
+static inline int arch_ends_in_call(const uint8_t code[ARCH_CALL_BYTES])
+{
+    if (code[2] == 0xe8)
+        return 1;
+    for (unsigned length = 2; length <= 7; length++) {
+        const uint8_t *at = code + ARCH_CALL_BYTES - length;
+        unsigned mode = at[1] >> 6, base = at[1] & 7;
+        if (length == 5 || at[0] != 0xff || (at[1] >> 3 & 7) != 2)
+            continue;
+        unsigned bytes = 2 + (mode != 3 && base == 4);
+        bytes += mode == 1 ? 1 : 0;
+        bytes += mode == 2 || (mode == 0 && base == 5) ||
+                         (mode == 0 && base == 4 && length == 7 && (at[2] & 7) == 5)
+                     ? 4
+                     : 0;
+        if (bytes == length)
+            return 1;
+    }
+    return 0;
+}
 
 /* Room for what libc keeps around the thread pointer: static TLS below, its thread descriptor
  * above. */

@@ -246,26 +246,20 @@ static uint64_t frame_ip(struct unwinder *unwinder, uint64_t ip, bool called)
     return called && !unwind_is_signal_return(unwinder, ip) ? ip - 1 : ip;
 }
 
-size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
+/* Follows the cursor's callers from a frame at IP, of which COUNT are in IPS already. */
+static size_t follow(struct unwinder *unwinder, unw_cursor_t *cursor, uint64_t ip, uint64_t *ips,
+                     size_t count, enum unwind_end *end)
 {
     const struct unwind_library *library = unwinder->library;
-    unw_addr_space_t space = library->address_space;
-    uint64_t ip = unwinder->sample.registers[ARCH_PERF_INDEX_IP];
-    size_t count = 0;
-    ips[count++] = ip;
-    *end = UNWIND_NO_RULE;
-    unw_cursor_t cursor;
-    if (CALL(library, INIT, init_function)(&cursor, space, unwinder) < 0)
-        return count;
     bool interrupted = unwind_is_signal_return(unwinder, ip);
     for (;;) {
-        int result = CALL(library, STEP, step_function)(&cursor);
+        int result = CALL(library, STEP, step_function)(cursor);
         if (result <= 0 || count == UNWIND_FRAMES_MAX) {
             *end = result > 0 ? UNWIND_NO_RULE : end_of(unwinder, result, ip);
             return count;
         }
         unw_word_t next = 0;
-        if (CALL(library, GET_REG, get_reg_function)(&cursor, UNW_REG_IP, &next) < 0 || next == 0) {
+        if (CALL(library, GET_REG, get_reg_function)(cursor, UNW_REG_IP, &next) < 0 || next == 0) {
             *end = end_of(unwinder, 0, ip);
             return count;
         }
@@ -273,4 +267,65 @@ size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind
         ips[count++] = frame_ip(unwinder, ip, !interrupted);
         interrupted = unwind_is_signal_return(unwinder, ip);
     }
+}
+
+static size_t unwind_from(struct unwinder *unwinder, uint64_t *ips, size_t count,
+                          enum unwind_end *end)
+{
+    uint64_t ip = unwinder->sample.registers[ARCH_PERF_INDEX_IP];
+    const struct unwind_library *library = unwinder->library;
+    unw_cursor_t cursor;
+    ips[count] = count == 0 ? ip : ip - 1;
+    *end = UNWIND_NO_RULE;
+    if (CALL(library, INIT, init_function)(&cursor, library->address_space, unwinder) < 0)
+        return count + 1;
+    return follow(unwinder, &cursor, ip, ips, count + 1, end);
+}
+
+/* Is there no unwind information for the code at IP? */
+static bool has_no_rule(struct unwinder *unwinder, uint64_t ip)
+{
+    unw_proc_info_t proc;
+    unwinder->unknown_ip = 0;
+    return find_proc_info(unwinder->library->address_space, ip, &proc, 0, unwinder) < 0;
+}
+
+/*
+ * Code without unwind information at the leaf: hand-written stubs, such as the few instructions
+ * around the system call of libc's clone, whose rules would be wrong for the new thread. Such code
+ * has no frame as a rule, so the word at the stack pointer is tried as its return address; it must
+ * follow a call.
+ */
+static bool leave_leaf(struct unwinder *unwinder, uint64_t registers[ARCH_PERF_REGISTER_COUNT])
+{
+    uint8_t code[ARCH_CALL_BYTES];
+    uint64_t return_address;
+    __builtin_memcpy(registers, unwinder->sample.registers,
+                     ARCH_PERF_REGISTER_COUNT * sizeof *registers);
+    if (!unwind_read_stack(unwinder, registers[ARCH_PERF_INDEX_SP], &return_address,
+                           sizeof return_address) ||
+        modules_find(unwinder->modules, return_address - 1) == NULL ||
+        app_memory_read(unwinder->memory, return_address - sizeof code, code, sizeof code) != 0 ||
+        !arch_ends_in_call(code))
+        return false;
+    registers[ARCH_PERF_INDEX_IP] = return_address;
+    registers[ARCH_PERF_INDEX_SP] += sizeof return_address;
+    return true;
+}
+
+size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
+{
+    uint64_t registers[ARCH_PERF_REGISTER_COUNT];
+    size_t count = unwind_from(unwinder, ips, 0, end);
+    if (*end == UNWIND_ROOT || !has_no_rule(unwinder, ips[0]) ||
+        !leave_leaf(unwinder, registers))
+        return count;
+    const struct unwind_sample sample = unwinder->sample;
+    unwinder->sample.registers = registers;
+    unwinder->sample.stack += sizeof(uint64_t);
+    unwinder->sample.stack_bytes -= sizeof(uint64_t);
+    unwinder->beyond_copy = false;
+    count = unwind_from(unwinder, ips, 1, end);
+    unwinder->sample = sample;
+    return count;
 }
