@@ -1,6 +1,6 @@
 /*
- * Text without stdio: appends to a buffer of fixed size, always NUL-terminated, never beyond its end.
- * Too long a text is cut and `cut` is set. No locale, no allocation, no errno.
+ * Text without stdio: appends to a buffer of fixed size, always NUL-terminated, never beyond its
+ * end. Too long a text is cut and `cut` is set. No locale, no allocation, no errno.
  *
  * Thread safety: one task at a time per struct text.
  */
@@ -36,7 +36,8 @@ void text_put_hex(struct text *text, uint64_t value);
 /* A fixed-point number: VALUE / 10^DECIMALS with DECIMALS digits behind the point (at most 9). */
 void text_put_fixed(struct text *text, uint64_t value, unsigned decimals);
 
-/* "No such file or directory (ENOENT)" for a positive errno value that core meets; else "error N". */
+/* "No such file or directory (ENOENT)" for a positive errno value that core meets; else "error N".
+ */
 void text_put_error(struct text *text, int error);
 
 #endif

@@ -317,8 +317,7 @@ size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind
 {
     uint64_t registers[ARCH_PERF_REGISTER_COUNT];
     size_t count = unwind_from(unwinder, ips, 0, end);
-    if (*end == UNWIND_ROOT || !has_no_rule(unwinder, ips[0]) ||
-        !leave_leaf(unwinder, registers))
+    if (*end == UNWIND_ROOT || !has_no_rule(unwinder, ips[0]) || !leave_leaf(unwinder, registers))
         return count;
     const struct unwind_sample sample = unwinder->sample;
     unwinder->sample.registers = registers;

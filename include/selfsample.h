@@ -16,9 +16,9 @@ extern "C" {
 #define SELFSAMPLE_VERSION_PATCH 0
 
 /*
- * The version of the library that is loaded, as "0.1.0". The string is static. Safe in any thread and
- * in signal handlers. Not there when the program runs without the library: link with it, or look it up
- * with dlsym(RTLD_DEFAULT, "selfsample_version").
+ * The version of the library that is loaded, as "0.1.0". The string is static. Safe in any thread
+ * and in signal handlers. Not there when the program runs without the library: link with it, or
+ * look it up with dlsym(RTLD_DEFAULT, "selfsample_version").
  */
 const char *selfsample_version(void);
 
