@@ -4,25 +4,10 @@
 
 #include <errno.h>
 
-#include "proc_tasks.h"
 #include "record.h"
 #include "sampling.h"
 #include "sys.h"
 #include "text.h"
-
-/* Between scans of the process's threads; and where a record told of an unknown one. */
-#define SCAN_NS      1000000000u
-#define SCAN_SOON_NS 5000000u
-
-/* A thread that lives this long is worth an event of the helper's. */
-#define SETTLE_AGE_NS 2000000u
-
-/* A thread of this many periods is long enough for its weights to be balanced at its end: with
- * fewer, what is random about them is needed to be right on the average. */
-#define BALANCED_PERIODS 3u
-
-/* Between tries to settle a thread: locked memory or descriptors may have come free. */
-#define RETRY_NS 100000000u
 
 /* A ring with data, by the time of its oldest record. */
 struct due {
@@ -41,7 +26,6 @@ int collector_init(struct collector *collector, const struct collector_setup *se
         .due = arena_alloc_array(arena, THREADS_MAX, sizeof(struct due)),
         /* Threads may have been made before us. */
         .scan_wanted = true,
-        .scanned_ns = sys_clock_ns(CLOCK_MONOTONIC),
     };
     if (collector->bounce == NULL || collector->due == NULL)
         return -ENOMEM;
@@ -83,8 +67,6 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
                       const struct record *record)
 {
     uint64_t count_ns = record->sample.count_ns;
-    if (record->time_ns > thread->until_ns)
-        return 0;
     uint64_t weight_ns = count_ns - thread->count_ns;
     if (!thread->settled && !thread->plain)
         weight_ns = sampling_birth_weight_ns(collector->threads.plan.period_ns, thread->period_ns,
@@ -211,9 +193,14 @@ static bool handle_next(struct collector *collector, struct thread *thread)
     if (record_decode(&record, data, bytes, collector->threads.plan.traits->kernel_frames) == 0)
         handle(collector, thread, &record);
     ring_advance(&thread->ring, bytes);
+    collector_pause(collector);
+    return true;
+}
+
+void collector_pause(const struct collector *collector)
+{
     if (collector->between_records != NULL)
         collector->between_records(collector->context);
-    return true;
 }
 
 /* Moves the entry at INDEX down to its place in a heap of COUNT, the smallest time on top. */
@@ -262,159 +249,10 @@ void collector_drain(struct collector *collector, uint64_t until_ns)
     }
 }
 
-/* What THREAD has used since its last sample goes where that sample went. */
-static void settle_account(struct collector *collector, struct thread *thread)
+void collector_drain_thread(struct collector *collector, struct thread *thread, uint64_t until_ns)
 {
-    uint64_t count_ns;
-    if (!thread->settled || thread->event.fd < 0 || thread->last_node == PROFILE_NONE ||
-        event_read_count(&thread->event, &count_ns) != 0 || count_ns <= thread->count_ns)
-        return;
-    profile_top_up(&collector->profile, thread->last_node, count_ns - thread->count_ns);
-    thread->count_ns = count_ns;
-}
-
-/* The old event's records up to the moment the new one began to count, and no later ones. */
-static void drain_until(struct collector *collector, struct thread *thread, uint64_t until_ns)
-{
-    thread->until_ns = until_ns;
-    while (!collector->exec_seen && handle_next(collector, thread)) {
-        /* The event still runs, but its ring is finite. */
-        if (sys_clock_ns(CLOCK_MONOTONIC) > until_ns + 20000000)
-            break;
-    }
-}
-
-/*
- * What a first event's samples weigh is only right on the average of many threads. Where the
- * thread's clock is known, and its life is long enough that none goes without a sample, the
- * difference goes to the last of them. CPU_NS: by its clock, 0 where that is not known.
- */
-static void balance_birth(struct collector *collector, const struct thread *thread, uint64_t cpu_ns)
-{
-    if (thread->settled || thread->plain || thread->last_node == PROFILE_NONE || cpu_ns == 0)
-        return;
-    cpu_ns = cpu_ns > thread->birth_cpu_ns ? cpu_ns - thread->birth_cpu_ns : 0;
-    if (cpu_ns < thread->count_ns)
-        cpu_ns = thread->count_ns;
-    if (cpu_ns > thread->weight_ns)
-        profile_top_up(&collector->profile, thread->last_node, cpu_ns - thread->weight_ns);
-    else
-        profile_take_back(&collector->profile, thread->last_node, thread->weight_ns - cpu_ns);
-}
-
-/* The same for a thread that has ended without having been settled. */
-static void balance_ended(struct collector *collector, const struct thread *thread)
-{
-    uint64_t shortest_ns = BALANCED_PERIODS * collector->threads.plan.period_ns;
-    if (thread->end_cpu_ns >= thread->birth_cpu_ns + shortest_ns)
-        balance_birth(collector, thread, thread->end_cpu_ns);
-}
-
-static void settle(struct collector *collector, struct thread *thread)
-{
-    struct event event;
-    struct event_shape shape;
-    int result = thread_open_settled(&collector->threads, thread, &event, &shape);
-    thread->refused = result != 0 && result != -ESRCH;
-    thread->retry_ns = sys_clock_ns(CLOCK_MONOTONIC) + RETRY_NS;
-    thread->dead |= result == -ESRCH;
-    collector->settling_refused |= result == -EACCES;
-    if (result != 0)
-        return;
-    event_enable(&event);
-    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
-    if (thread->event.mapping != NULL)
-        drain_until(collector, thread, now_ns);
-    if (thread->settled)
-        settle_account(collector, thread);
-    else if (thread->event.mapping != NULL)
-        balance_birth(collector, thread,
-                      thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid));
-    thread_replace(thread, &event, &shape);
-}
-
-/* A scan of the process's threads, and when it is made. */
-struct scan {
-    struct collector *collector;
-    uint64_t now_ns;
-};
-
-/* Admits the thread if it is unknown. */
-static void scan_thread(void *context, pid_t tid)
-{
-    const struct scan *scan = context;
-    struct threads *threads = &scan->collector->threads;
-    struct thread *thread = threads_find(threads, tid);
-    if (thread == NULL)
-        thread = threads_admit_scanned(threads, tid, scan->now_ns);
-    if (thread != NULL)
-        thread->scan = scan->collector->scans;
-}
-
-/* Threads that a complete scan did not see have ended, and the record of it was lost. */
-static void scan_conclude(struct collector *collector, uint64_t now_ns)
-{
-    for (uint32_t i = 0; i < collector->threads.used; i++) {
-        struct thread *thread = &collector->threads.list[i];
-        if (thread->tid != 0 && thread->scan != collector->scans &&
-            now_ns - thread->seen_ns > 1000000000u)
-            thread->dead = true;
-    }
-}
-
-/* Unknown threads: soon where a record told of one, else now and then. A thread that has a slot
- * reserved is about to come by itself, and gets some time for that. */
-static void scan_if_due(struct collector *collector, const struct mailbox *mailbox, uint64_t now_ns)
-{
-    uint64_t since_ns = now_ns - collector->scanned_ns;
-    if (since_ns < (collector->scan_wanted ? SCAN_SOON_NS : SCAN_NS))
-        return;
-    if (since_ns < SCAN_NS && mailbox_has_reserved(mailbox))
-        return;
-    collector->scan_wanted = false;
-    collector->scanned_ns = now_ns;
-    collector->scans++;
-    struct scan scan = {collector, now_ns};
-    if (proc_tasks_read(collector->threads.plan.app_pid, scan_thread, &scan) == 0)
-        scan_conclude(collector, now_ns);
-}
-
-void collector_keep_house(struct collector *collector, const struct mailbox *mailbox)
-{
-    struct threads *threads = &collector->threads;
-    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
-    scan_if_due(collector, mailbox, now_ns);
-    if (collector->maps_wanted)
-        modules_scan(&collector->modules);
-    collector->maps_wanted = false;
-    for (uint32_t i = 0; i < threads->used && !collector->exec_seen; i++) {
-        struct thread *thread = &threads->list[i];
-        if (thread->tid == 0)
-            continue;
-        if (thread->dead) {
-            settle_account(collector, thread);
-            balance_ended(collector, thread);
-            threads_retire(threads, thread);
-        } else if (now_ns >= thread->retry_ns && now_ns - thread->seen_ns >= SETTLE_AGE_NS &&
-                   thread_is_misfit(threads, thread)) {
-            settle(collector, thread);
-        } else {
-            thread_redraw_period(threads, thread);
-        }
-        if (collector->between_records != NULL)
-            collector->between_records(collector->context);
-    }
-}
-
-void collector_settle_accounts(struct collector *collector)
-{
-    for (uint32_t i = 0; i < collector->threads.used; i++) {
-        struct thread *thread = &collector->threads.list[i];
-        if (thread->tid == 0)
-            continue;
-        settle_account(collector, thread);
-        balance_ended(collector, thread);
-        if (thread->event.mapping == NULL)
-            collector->threads.uncovered++;
-    }
+    /* The event still runs: what it records from here on is not waited for. */
+    while (!collector->exec_seen && ring_has_data(&thread->ring) &&
+           ring_peek_time_ns(&thread->ring) <= until_ns)
+        handle_next(collector, thread);
 }

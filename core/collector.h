@@ -33,12 +33,9 @@ struct collector {
     void (*between_records)(void *context);
     void *context;
 
-    bool exec_seen;        /* the process has become another program: nothing more is ours */
-    bool settling_refused; /* the helper may not open events on this process's threads */
-    bool scan_wanted;      /* a thread was made that we may not know */
-    bool maps_wanted;      /* records of mappings may have been lost */
-    uint64_t scanned_ns;
-    uint32_t scans;
+    bool exec_seen;   /* the process has become another program: nothing more is ours */
+    bool scan_wanted; /* a thread was made that we may not know */
+    bool maps_wanted; /* records of mappings may have been lost */
 
     /* statistics */
     uint64_t whole, truncated, throttled;
@@ -72,10 +69,10 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
  */
 void collector_drain(struct collector *collector, uint64_t until_ns);
 
-/* Settles new threads, refits rings, retires the dead, finds unknown threads. Between drains. */
-void collector_keep_house(struct collector *collector, const struct mailbox *mailbox);
+/* The same for the ring of one thread. */
+void collector_drain_thread(struct collector *collector, struct thread *thread, uint64_t until_ns);
 
-/* Brings every thread's weights up to its clock: once, after the last drain. */
-void collector_settle_accounts(struct collector *collector);
+/* Lets the helper be stopped here, as between records. */
+void collector_pause(const struct collector *collector);
 
 #endif

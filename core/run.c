@@ -10,6 +10,7 @@
 #include <linux/futex.h>
 
 #include "collector.h"
+#include "housekeeping.h"
 #include "publish.h"
 #include "sys.h"
 
@@ -26,6 +27,7 @@ struct run {
     struct session *session;
     struct arena arena;
     struct collector collector;
+    struct housekeeping house;
     struct publisher publisher;
     uint64_t app_cpu_ns; /* the process's CPU clock when it was last readable */
     uint64_t checkpointed_ns;
@@ -82,6 +84,7 @@ static bool run_init(struct run *run, struct session *session)
     };
     run->checkpointed_ns = sys_clock_ns(CLOCK_MONOTONIC);
     publisher_init(&run->publisher, session, &run->collector);
+    housekeeping_init(&run->house, &run->collector);
     return collector_init(&run->collector, &setup) == 0;
 }
 
@@ -139,11 +142,11 @@ static bool turn(struct run *run)
     collector_take_births(collector, &session->mailbox);
     collector_drain(collector, until_ns);
     if (!last && !collector->exec_seen)
-        collector_keep_house(collector, &session->mailbox);
+        housekeeping_do(&run->house, &session->mailbox);
     busy_set(session, 0);
     __atomic_store_n(&session->birth_ring_bytes,
                      (uint32_t)threads_birth_ring_bytes(&collector->threads), __ATOMIC_RELAXED);
-    if (collector->settling_refused)
+    if (run->house.settling_refused)
         __atomic_store_n(&session->born_unsettled, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&session->progress, 1, __ATOMIC_RELAXED);
     last |= collector->exec_seen;
@@ -174,7 +177,7 @@ void session_run(void *context)
         __atomic_store_n(&session->sleeps_long, 0, __ATOMIC_RELAXED);
     }
     if (!run.collector.exec_seen)
-        collector_settle_accounts(&run.collector);
+        housekeeping_close_accounts(&run.house);
     publisher_finish(&run.publisher, run.app_cpu_ns);
     __atomic_store_n(&session->progress, SESSION_DONE, __ATOMIC_RELEASE);
 }

@@ -58,7 +58,6 @@ static struct thread *entry_make(struct threads *threads, pid_t tid, uint64_t no
     *thread = (struct thread){.tid = tid,
                               .event.fd = -1,
                               .text = UINT32_MAX,
-                              .until_ns = UINT64_MAX,
                               .last_node = PROFILE_NONE,
                               .seen_ns = now_ns};
     threads->live++;
@@ -208,7 +207,6 @@ void thread_replace(struct thread *thread, const struct event *settled,
     thread->period_is_new = true;
     thread->count_ns = 0;
     thread->samples_since_draw = 0;
-    thread->until_ns = UINT64_MAX;
 }
 
 bool thread_is_misfit(const struct threads *threads, const struct thread *thread)

@@ -40,7 +40,6 @@ struct thread {
     bool sampled;           /* its event has made a record */
     bool scanned;           /* it was found in /proc, not by its birth */
     uint32_t scan;          /* the last scan of /proc that saw it */
-    uint64_t until_ns;      /* records of the first event that are younger do not count */
     uint64_t count_ns;      /* settled: at the last sample */
     uint32_t last_node;     /* of the profile, where its last sample went; PROFILE_NONE */
     uint32_t samples_since_draw;

@@ -1,0 +1,31 @@
+/*
+ * What is done to threads between drains: unknown ones are found, those that live on are settled,
+ * rings are refitted, and the books of those that end are closed, so that the weights of a thread's
+ * samples sum up to its clock.
+ *
+ * Thread safety: one task at a time; the helper.
+ */
+#ifndef SELFSAMPLE_CORE_HOUSEKEEPING_H
+#define SELFSAMPLE_CORE_HOUSEKEEPING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collector.h"
+
+struct housekeeping {
+    struct collector *collector;
+    bool settling_refused; /* the helper may not open events on this process's threads */
+    uint64_t scanned_ns;   /* when the process's threads were last listed */
+    uint32_t scans;
+};
+
+void housekeeping_init(struct housekeeping *house, struct collector *collector);
+
+/* All of it, as far as it is due. MAILBOX tells whether threads are about to come by themselves. */
+void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox);
+
+/* Brings every thread's weights up to its clock: once, after the last drain. */
+void housekeeping_close_accounts(struct housekeeping *house);
+
+#endif
