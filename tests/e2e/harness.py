@@ -177,7 +177,7 @@ class Profile:
         self.path = Path(path)
         self.stacks = {}
         text = self.path.read_bytes().decode("utf-8", "surrogateescape")
-        expect(text.endswith("\n"), f"{path}: the last line is cut")
+        expect(text.endswith("\n"), f"{path}: cut after {len(text)} characters: {text[-60:]!r}")
         for line in text.split("\n")[:-1]:
             match = re.fullmatch(r"([^\x00-\x1f\x7f]+) ([1-9][0-9]*)", line)
             expect(match, f"{path}: not a folded line: {line[:200]!r}")
@@ -454,7 +454,8 @@ def stacks_of(pid):
     text = ""
     for task in glob.glob(f"/proc/{pid}/task/*"):
         with contextlib.suppress(OSError):
-            text += f" [{Path(task, 'comm').read_text().strip()}: {Path(task, 'wchan').read_text()}]"
+            name, place = (Path(task, file).read_text().strip() for file in ("comm", "wchan"))
+            text += f" [{name}: {place}]"
     return text
 
 
@@ -612,7 +613,7 @@ def test(function=None, *, each=None):
         _tests.append((name, function, ()))
     else:
         for value in each:
-            label = getattr(value, "name", None) or (value[0] if isinstance(value, tuple) else value)
+            label = value[0] if isinstance(value, tuple) else getattr(value, "name", value)
             _tests.append((f"{name}[{label}]", function, (value,)))
     return function
 

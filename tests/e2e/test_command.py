@@ -145,16 +145,26 @@ def test_summary(who):
 
 
 @test
-def test_waits_for_the_whole_tree():
-    """The summary counts what a process in the background still does after the first has ended."""
-    script = f"{program('work')} 600000 >/dev/null 2>&1 & exec {program('work')} 100000"
+def test_sums_up_the_whole_tree():
+    """All processes of the tree, and those that had their work still to do when the first ended."""
+    script = f"{program('work')} 200000 & {program('work')} 300000; wait"
     result = selfsample("/bin/sh", "-c", script)
     works = [p for p in result.profiles if ".work." in p.path.name]
     expect(len(works) == 2, f"files {result.files()}")
-    near(sum(p.total() for p in works), 700, 40, "samples")
+    near(sum(p.total() for p in works), 500, 40, "samples")
     text = "\n".join(ours(result))
     total = sum(p.total() for p in result.profiles)
     near(samples_told(text) / total, 1.0, 0.05, "samples told / in the files")
+
+
+@test
+def test_a_process_that_stays():
+    """A daemon does not hold the command up for ever: it says that one still runs."""
+    script = f"{program('work')} 2500000 >/dev/null 2>&1 & exec {program('work')} 100000"
+    result = selfsample("/bin/sh", "-c", script)
+    text = "\n".join(ours(result))
+    expect("still running" in text or samples_told(text) > 2400, f"stderr: {text}")
+    expect(len([p for p in result.profiles if ".work." in p.path.name]) == 2, f"{result.files()}")
 
 
 @test

@@ -69,7 +69,7 @@ def test_debug_link(place):
 
 @test
 def test_debug_link_to_the_wrong_file():
-    """A debug file whose checksum differs is not this program's: no names rather than wrong ones."""
+    """A debug file of another checksum is not this program's: no names rather than wrong ones."""
     directory = private_directory()
     binary = split_in(directory, "linked")
     tool("objcopy", "--remove-section=.note.gnu.build-id", binary)

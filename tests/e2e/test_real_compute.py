@@ -28,7 +28,7 @@ print(results, sum(table.values()))
 
 SQL = b"""
 create table t(a integer, b text, c real);
-with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000)
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 300000)
 insert into t select i * 7919 % 100003, 'row ' || i, i / 7.0 from n;
 create index ta on t(a);
 select count(*), sum(c), max(b) from t where b like '%99%';

@@ -22,27 +22,6 @@ def test_sum_over_threads():
     check_sum(result, result.profile)
 
 
-@test(each=EVERYONE)
-def test_two_hundred_threads(who):
-    result = both(program("burners"), 200, 25, user=who.user, options={"UNIT": "us"})
-    profile = result.profile
-    threads = [t for t in profile.threads() if t.startswith("burner-")]
-    expect(len(threads) >= 199, f"{len(threads)} of 200 threads")
-    near(profile.total() / (200 * 25000), 1.0, 0.04, "sum / time burnt")
-    near(profile.share("sixty"), 0.6, 0.03, "sixty")
-    near(profile.share("thirty"), 0.3, 0.03, "thirty")
-
-
-@test
-def test_ten_thousand_short_threads():
-    result = both(program("births"), 10000, 100, options={"UNIT": "us"}, timeout=120)
-    profile = result.profile
-    expect(b"pile up" not in result.stdout, f"{result.stdout!r}")
-    early, late = (profile.share(f) * profile.total() for f in ("early", "late"))
-    near(early / (early + late), 0.75, 0.05, "share of early")
-    near((early + late) / 1e6, 1.0, 0.12, "seconds in early and late")
-
-
 @test(each=["pthread", "c11", "glib", "timer"])
 def test_kind(kind):
     command = (program("kinds"), kind)

@@ -41,13 +41,13 @@ ALWAYS_INLINE void spin(long turns)
         ;
 }
 
-/* Uses us microseconds of the thread's CPU time, to within some 20. */
+/* Uses us microseconds of the thread's CPU time, to within one or two. */
 ALWAYS_INLINE void burn_us(long us)
 {
-    long end_ns = thread_cpu_ns() + us * 1000;
+    long left_ns, end_ns = thread_cpu_ns() + us * 1000;
 
-    while (thread_cpu_ns() < end_ns)
-        spin(16000);
+    while ((left_ns = end_ns - thread_cpu_ns()) > 0)
+        spin(left_ns > 50000 ? 16000 : 500);
 }
 
 /* Defines a function that is nothing but its own CPU time. */
