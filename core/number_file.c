@@ -7,7 +7,7 @@
 
 int64_t number_file_read_signed(const char *path, int64_t fallback)
 {
-    char digits[24];
+    char digits[32];
     int fd = sys_open(path, O_RDONLY, 0);
     if (fd < 0)
         return fallback;
@@ -16,8 +16,10 @@ int64_t number_file_read_signed(const char *path, int64_t fallback)
     bool negative = length > 0 && digits[0] == '-';
     int64_t value = 0;
     long i = negative;
-    for (; i < length && i < 19 && digits[i] >= '0' && digits[i] <= '9'; i++)
-        value = value * 10 + (digits[i] - '0');
+    for (; i < length && digits[i] >= '0' && digits[i] <= '9'; i++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digits[i] - '0', &value))
+            value = INT64_MAX;
     if (i <= negative)
         return fallback;
     return negative ? -value : value;

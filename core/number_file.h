@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-/* The number that PATH begins with, or FALLBACK where it can't be read or holds none. */
+/* The number that PATH begins with, or FALLBACK where it can't be read or holds none. One that is
+ * too large counts as INT64_MAX. */
 int64_t number_file_read_signed(const char *path, int64_t fallback);
 
 /* The same for files that hold no negative numbers; one counts as FALLBACK. */

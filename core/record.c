@@ -63,12 +63,23 @@ static void decode_callchain(struct record *record, struct cursor *cursor)
     record->sample.kernel_ip_count = count;
 }
 
+/* Code of 32 bits that runs in a process of 64 has them too, but is not unwound. */
+static void decode_registers(struct record *record, struct cursor *cursor)
+{
+    uint64_t abi = take_u64(cursor);
+    if (abi == PERF_SAMPLE_REGS_ABI_NONE)
+        return;
+    const uint64_t *registers = take(cursor, 8 * ARCH_PERF_REGISTER_COUNT);
+    if (abi == PERF_SAMPLE_REGS_ABI_64)
+        record->sample.registers = registers;
+}
+
 static void decode_stack(struct record *record, struct cursor *cursor)
 {
     uint64_t size = take_u64(cursor);
     if (size == 0)
         return;
-    if (size > cursor->left) {
+    if (size > cursor->left || size % 8 != 0) {
         cursor->failed = true;
         return;
     }
@@ -88,8 +99,7 @@ static void decode_sample(struct record *record, struct cursor *cursor, bool has
     record->sample.count_ns = take_u64(cursor);
     if (has_callchain)
         decode_callchain(record, cursor);
-    if (take_u64(cursor) == PERF_SAMPLE_REGS_ABI_64)
-        record->sample.registers = take(cursor, 8 * ARCH_PERF_REGISTER_COUNT);
+    decode_registers(record, cursor);
     decode_stack(record, cursor);
 }
 
@@ -128,17 +138,19 @@ static void decode_name(struct record *record, struct cursor *cursor, bool exec)
 uint64_t record_time_ns(const void *data, size_t bytes)
 {
     const struct perf_event_header *header = data;
+    if (bytes < 24 || bytes % 8 != 0)
+        return 0;
     if (header->type == PERF_RECORD_SAMPLE) /* header, ip, pid+tid, time */
         return bytes >= 32 ? ((const uint64_t *)data)[3] : 0;
     /* All others end in the sample id: pid+tid, time. */
-    return bytes >= 24 ? *(const uint64_t *)((const uint8_t *)data + bytes - 8) : 0;
+    return *(const uint64_t *)((const uint8_t *)data + bytes - 8);
 }
 
 int record_decode(struct record *record, const void *data, size_t bytes, bool has_callchain)
 {
     const struct perf_event_header *header = data;
     *record = (struct record){.kind = RECORD_OTHER};
-    if (bytes < sizeof *header || header->size != bytes)
+    if (bytes < sizeof *header || header->size != bytes || bytes % 8 != 0)
         return -EBADMSG;
     struct cursor cursor = {(const uint8_t *)data + sizeof *header, bytes - sizeof *header, false};
     if (header->type != PERF_RECORD_SAMPLE)
