@@ -40,7 +40,7 @@ static const struct app_memory_page *page_at(struct app_memory *memory, uint64_t
      */
     uint64_t number = address / PAGE_BYTES;
     struct app_memory_page *page = &memory->pages[(number ^ number >> 9) % APP_MEMORY_PAGES];
-    if (page->address == address)
+    if (page->address == address && address != 0)
         return page;
     page->address = 0;
     if (app_memory_copy(memory, address, page->bytes, PAGE_BYTES) != 0)

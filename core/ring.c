@@ -81,11 +81,12 @@ uint64_t ring_peek_time_ns(struct ring *ring)
         return 0;
     const struct perf_event_header *header =
         (const void *)(ring->data + (ring->tail & (ring->size - 1)));
-    uint64_t position = ring->tail + (header->type == PERF_RECORD_SAMPLE ? 24 : bytes - 8);
+    /* As record_time_ns has it, but of a record that may wrap. */
+    bool sample = header->type == PERF_RECORD_SAMPLE;
     uint64_t time_ns;
-    if (bytes < 24)
+    if (bytes < (sample ? 32 : 24))
         return 0;
-    copy_out(ring, position, &time_ns, sizeof time_ns);
+    copy_out(ring, ring->tail + (sample ? 24 : bytes - 8), &time_ns, sizeof time_ns);
     return time_ns;
 }
 

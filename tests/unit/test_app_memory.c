@@ -1,0 +1,144 @@
+/* app_memory: reads of what is there, of what is not, and of what has changed. */
+#include "app_memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define PAGE 4096u
+
+static struct arena arena;
+
+static struct app_memory fresh(void)
+{
+    struct app_memory memory;
+    arena_destroy(&arena);
+    app_memory_init(&memory, &arena);
+    return memory;
+}
+
+static uint8_t *pages(size_t count, int protection)
+{
+    void *memory = mmap(NULL, count * PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static uint64_t address_of(const void *at)
+{
+    return (uint64_t)(uintptr_t)at;
+}
+
+TEST(reads_across_pages)
+{
+    struct app_memory memory = fresh();
+    uint8_t *at = pages(3, PROT_READ | PROT_WRITE), copy[2 * PAGE + 9];
+    REQUIRE(at != NULL && memory.pages != NULL);
+    for (size_t i = 0; i < 3 * PAGE; i++)
+        at[i] = (uint8_t)(i * 7 + i / PAGE);
+    CHECK_I64(app_memory_read(&memory, address_of(at + PAGE - 5), copy, sizeof copy), 0);
+    CHECK_MEM(copy, at + PAGE - 5, sizeof copy);
+    memset(copy, 0, sizeof copy);
+    CHECK_I64(app_memory_copy(&memory, address_of(at + PAGE - 5), copy, sizeof copy), 0);
+    CHECK_MEM(copy, at + PAGE - 5, sizeof copy);
+    CHECK_I64(app_memory_read(&memory, address_of(at), copy, 0), 0);
+    munmap(at, 3 * PAGE);
+}
+
+TEST(a_page_is_kept_until_it_is_forgotten)
+{
+    struct app_memory memory = fresh();
+    uint8_t *at = pages(1, PROT_READ | PROT_WRITE), byte = 0;
+    REQUIRE(at != NULL);
+    at[100] = 1;
+    CHECK_I64(app_memory_read(&memory, address_of(at + 100), &byte, 1), 0);
+    CHECK_U64(byte, 1);
+    at[100] = 2;
+    CHECK_I64(app_memory_read(&memory, address_of(at + 100), &byte, 1), 0);
+    CHECK_U64(byte, 1);
+    CHECK_I64(app_memory_copy(&memory, address_of(at + 100), &byte, 1), 0);
+    CHECK_U64(byte, 2);
+    app_memory_forget(&memory);
+    at[100] = 3;
+    CHECK_I64(app_memory_read(&memory, address_of(at + 100), &byte, 1), 0);
+    CHECK_U64(byte, 3);
+    munmap(at, PAGE);
+}
+
+TEST(what_is_not_there_cannot_be_read)
+{
+    struct app_memory memory = fresh();
+    uint8_t *at = pages(3, PROT_READ | PROT_WRITE), copy[16];
+    REQUIRE(at != NULL);
+    munmap(at + PAGE, PAGE);
+    mprotect(at + 2 * PAGE, PAGE, PROT_NONE);
+    static const uint64_t offsets[] = {PAGE, PAGE - 8, 2 * PAGE, 3 * PAGE - 8};
+    for (unsigned i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+        CHECK_I64(app_memory_read(&memory, address_of(at) + offsets[i], copy, 16), -EFAULT);
+        CHECK_I64(app_memory_copy(&memory, address_of(at) + offsets[i], copy, 16), -EFAULT);
+    }
+    CHECK_I64(app_memory_read(&memory, address_of(at), copy, 16), 0);
+    munmap(at, PAGE);
+    munmap(at + 2 * PAGE, PAGE);
+}
+
+TEST(addresses_that_are_none)
+{
+    static const uint64_t addresses[] = {
+        0, 8, 4095, 0x8000000000000000, UINT64_MAX - 7, UINT64_MAX - 15, 0xffffffff81000000};
+    struct app_memory memory = fresh();
+    uint8_t copy[16];
+    for (unsigned i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        CHECK_I64(app_memory_read(&memory, addresses[i], copy, 16), -EFAULT);
+        CHECK_I64(app_memory_copy(&memory, addresses[i], copy, 16), -EFAULT);
+    }
+}
+
+/* A file that is cut while it is mapped: a load would raise SIGBUS. */
+TEST(a_mapping_without_its_file)
+{
+    struct app_memory memory = fresh();
+    char name[] = "/tmp/selfsample-unit-XXXXXX";
+    uint8_t byte;
+    int fd = mkstemp(name);
+    REQUIRE(fd >= 0 && unlink(name) == 0 && ftruncate(fd, PAGE) == 0);
+    uint8_t *at = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+    REQUIRE(at != MAP_FAILED && ftruncate(fd, 0) == 0);
+    CHECK_I64(app_memory_read(&memory, address_of(at), &byte, 1), -EFAULT);
+    munmap(at, PAGE);
+    close(fd);
+}
+
+/* More pages than are kept, so that they evict each other. */
+TEST(many_pages)
+{
+    const size_t count = 3 * APP_MEMORY_PAGES;
+    struct app_memory memory = fresh();
+    uint8_t *at = pages(count, PROT_READ | PROT_WRITE);
+    REQUIRE(at != NULL);
+    for (size_t i = 0; i < count; i++)
+        memcpy(at + i * PAGE + 8, &i, sizeof i);
+    for (unsigned round = 0; round < 2; round++)
+        for (size_t i = 0; i < count; i++) {
+            size_t value = 0;
+            CHECK_I64(app_memory_read(&memory, address_of(at + i * PAGE + 8), &value, 8), 0);
+            CHECK_U64(value, i);
+        }
+    munmap(at, count * PAGE);
+}
+
+TEST(without_memory_for_pages)
+{
+    struct app_memory memory;
+    uint8_t value = 5, byte = 0;
+    arena.fail_countdown = 1;
+    app_memory_init(&memory, &arena);
+    arena.fail_countdown = 0;
+    CHECK(memory.pages == NULL);
+    CHECK_I64(app_memory_read(&memory, address_of(&value), &byte, 1), 0);
+    CHECK_U64(byte, 5);
+    CHECK_I64(app_memory_read(&memory, 0, &byte, 1), -EFAULT);
+    app_memory_forget(&memory);
+}
