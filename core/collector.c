@@ -103,6 +103,8 @@ static void handle_sample(struct collector *collector, struct thread *thread,
     thread->samples_since_draw++;
     if (weight_ns == 0)
         return;
+    weight_ns += thread->owed_ns;
+    thread->owed_ns = 0;
     enum unwind_end end;
     size_t count = stack_frames(&collector->stacks, thread, record, &end);
     if (end == UNWIND_ROOT)
@@ -114,30 +116,20 @@ static void handle_sample(struct collector *collector, struct thread *thread,
                 &thread->last_node);
 }
 
-static void rename_thread(struct thread *thread, const char *to)
-{
-    struct text name = text_over(thread->name, sizeof thread->name);
-    text_put(&name, to);
-    thread->text = UINT32_MAX;
-}
-
 static void handle_name(struct collector *collector, const struct record *record)
 {
     struct thread *thread = threads_find(&collector->threads, (pid_t)record->tid);
     if (thread != NULL)
-        rename_thread(thread, record->name);
+        thread_rename(thread, record->name);
 }
 
 /* What else was lost with samples: a new name, new mappings, births and ends of threads. */
 static void handle_loss(struct collector *collector, struct thread *thread,
                         const struct record *record)
 {
-    char name[THREAD_NAME_BYTES];
     collector->lost += thread->settled ? record->lost : 0;
     collector->scan_wanted = collector->maps_wanted = thread->lost_since_sample = true;
-    thread_read_name(collector->threads.plan.app_pid, thread->tid, name);
-    if (name[0] != '\0')
-        rename_thread(thread, name);
+    thread_refresh_name(collector->threads.plan.app_pid, thread);
 }
 
 static void handle_birth(struct collector *collector, const struct record *record)

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "kallsyms.h"
+#include "kernel_symbols.h"
 #include "module_names.h"
 #include "folded.h"
 #include "outpath.h"
@@ -74,7 +74,7 @@ static void name_kernel(struct frame_names *names, const uint32_t *frames,
                         struct symbol_request *requests, uint32_t count, struct arena *arena,
                         struct arena *scratch)
 {
-    kallsyms_resolve(KALLSYMS_PATH, requests, count, arena, scratch);
+    kernel_symbols_resolve(names->kernel, requests, count, arena, scratch);
     for (uint32_t i = 0; i < count; i++) {
         char buffer[UNNAMED_BYTES];
         struct text text = text_over(buffer, sizeof buffer);
@@ -102,11 +102,12 @@ static void name_group(struct frame_names *names, uint32_t module, const uint32_
 }
 
 int frame_names_find(struct frame_names *names, const struct stack_builder *stacks,
-                     struct arena *arena, struct arena *scratch, uint32_t *progress)
+                     struct kernel_symbols *kernel, struct arena *arena, struct arena *scratch,
+                     uint32_t *progress)
 {
     const struct profile *profile = stacks->profile;
     uint32_t count = profile_frame_count(profile);
-    *names = (struct frame_names){.stacks = stacks};
+    *names = (struct frame_names){.stacks = stacks, .kernel = kernel};
     struct arena_mark mark = arena_mark(scratch);
     uint32_t *frames = arena_alloc_array(scratch, count, sizeof *frames);
     struct symbol_request *requests = arena_alloc_array(scratch, count, sizeof *requests);

@@ -67,17 +67,33 @@ static void account_close(struct collector *collector, struct thread *thread)
         account_birth(&collector->profile, thread, thread->end_cpu_ns);
 }
 
-/* The first event's samples up to now are taken before a new one replaces it. */
-static void account_before_replacement(struct collector *collector, struct thread *thread)
+/* The first event's samples up to now are taken before a new one replaces it. A thread that had
+ * none, and was made since we are here, owes the time until now to its next sample. */
+static void account_first(struct housekeeping *house, struct thread *thread, uint64_t now_ns)
 {
-    if (thread->event.mapping == NULL)
+    struct collector *collector = house->collector;
+    pid_t pid = collector->threads.plan.app_pid;
+    uint64_t cpu_ns = thread_read_cpu_ns(pid, thread->tid);
+    /* One that the first scan finds may be as old as the process. */
+    bool is_new = !thread->scanned || !collector->threads.plan.had_threads || house->scans > 1;
+    if (thread->event.mapping != NULL) {
+        collector_drain_thread(collector, thread, now_ns);
+        account_birth(&collector->profile, thread, cpu_ns);
+    } else if (is_new && cpu_ns > thread->birth_cpu_ns) {
+        thread->owed_ns = cpu_ns - thread->birth_cpu_ns;
+    }
+    thread_refresh_name(pid, thread);
+}
+
+static void account_before_replacement(struct housekeeping *house, struct thread *thread)
+{
+    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    if (!thread->settled) {
+        account_first(house, thread, now_ns);
         return;
-    collector_drain_thread(collector, thread, sys_clock_ns(CLOCK_MONOTONIC));
-    if (thread->settled)
-        account_settled(&collector->profile, thread);
-    else
-        account_birth(&collector->profile, thread,
-                      thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid));
+    }
+    collector_drain_thread(house->collector, thread, now_ns);
+    account_settled(&house->collector->profile, thread);
 }
 
 static void settle(struct housekeeping *house, struct thread *thread)
@@ -92,7 +108,7 @@ static void settle(struct housekeeping *house, struct thread *thread)
     if (result != 0)
         return;
     event_enable(&event);
-    account_before_replacement(house->collector, thread);
+    account_before_replacement(house, thread);
     thread_replace(thread, &event, &shape);
 }
 
@@ -150,7 +166,8 @@ static void look_after(struct housekeeping *house, struct thread *thread, uint64
     if (thread->dead) {
         account_close(collector, thread);
         threads_retire(&collector->threads, thread);
-    } else if (now_ns >= thread->retry_ns && now_ns - thread->seen_ns >= SETTLE_AGE_NS &&
+    } else if (now_ns >= thread->retry_ns &&
+               (thread->scanned || now_ns - thread->seen_ns >= SETTLE_AGE_NS) &&
                thread_is_misfit(&collector->threads, thread)) {
         settle(house, thread);
     } else {

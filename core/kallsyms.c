@@ -2,33 +2,43 @@
 #include "kallsyms.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "arena.h"
 #include "sys.h"
 
-#define READ_BYTES (64u * 1024)
-#define NAME_BYTES 240u /* a longer name is cut */
+#define PADDING_PREFIX "__pfx_"
 
-/* The last symbol that begins at or before a request, but not before the request in front of it. */
-struct kernel_symbol {
-    uint64_t address; /* 0: none */
-    uint32_t length;
-    char name[NAME_BYTES];
-};
+int kallsyms_open(struct kallsyms *kallsyms, const char *path)
+{
+    int fd = sys_open(path, O_RDONLY, 0);
+    kallsyms->fd = fd;
+    kallsyms->hidden = false;
+    kallsyms->at = kallsyms->bytes = 0;
+    return fd < 0 ? fd : 0;
+}
 
-struct kernel_search {
-    const struct symbol_request *requests;
-    struct kernel_symbol *found; /* one a request */
-    size_t count;
-};
+void kallsyms_close(struct kallsyms *kallsyms)
+{
+    sys_close(kallsyms->fd);
+    kallsyms->fd = -1;
+}
 
-struct kernel_line {
-    uint64_t address;
-    const char *name;
-    size_t name_length;
-};
+long kallsyms_fill(struct kallsyms *kallsyms)
+{
+    if (kallsyms->hidden)
+        return 0;
+    size_t kept = kallsyms->bytes - kallsyms->at;
+    if (kept == KALLSYMS_BUFFER_BYTES)
+        kept = 0; /* a line that long is none */
+    memmove(kallsyms->buffer, kallsyms->buffer + kallsyms->at, kept);
+    kallsyms->at = 0;
+    kallsyms->bytes = kept;
+    long got = sys_read(kallsyms->fd, kallsyms->buffer + kept, KALLSYMS_BUFFER_BYTES - kept);
+    if (got > 0)
+        kallsyms->bytes += (size_t)got;
+    return got;
+}
 
 static int hex_digit(char c)
 {
@@ -37,76 +47,116 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Splits a line; false where it is none of a text symbol. */
-static bool line_read(struct kernel_line *line, const char *text, size_t length)
+static bool is_function(char type)
+{
+    return type == 't' || type == 'T' || type == 'w' || type == 'W';
+}
+
+static bool is_padding(const struct kallsyms_symbol *symbol)
+{
+    return symbol->name_length >= sizeof PADDING_PREFIX &&
+           memcmp(symbol->name, PADDING_PREFIX, sizeof PADDING_PREFIX - 1) == 0;
+}
+
+/* Splits a line; false where it is none of a function. */
+static bool line_read(struct kallsyms_symbol *symbol, const char *text, size_t length)
 {
     size_t at = 0;
-    line->address = 0;
-    for (; at < length && hex_digit(text[at]) >= 0; at++)
-        line->address = line->address << 4 | (uint64_t)hex_digit(text[at]);
-    if (line->address == 0 || length - at < 4 || text[at] != ' ' || text[at + 2] != ' ')
+    symbol->address = 0;
+    for (int digit; at < length && (digit = hex_digit(text[at])) >= 0; at++)
+        symbol->address = symbol->address << 4 | (uint64_t)digit;
+    if (at == 0 || length - at < 4 || text[at] != ' ' || text[at + 2] != ' ' ||
+        !is_function(text[at + 1]))
         return false;
-    char type = text[at + 1];
-    if (type != 't' && type != 'T' && type != 'w' && type != 'W')
+    at += 3;
+    symbol->name = text + at;
+    while (at < length && text[at] != '\t' && text[at] != ' ')
+        at++;
+    symbol->name_length = (size_t)(text + at - symbol->name);
+    if (symbol->name_length == 0 || is_padding(symbol))
         return false;
-    line->name = text + at + 3;
-    line->name_length = 0;
-    for (at += 3; at < length && text[at] != '\t' && text[at] != ' '; at++)
-        line->name_length++;
-    return line->name_length > 0;
+    if (symbol->name_length > KALLSYMS_NAME_BYTES)
+        symbol->name_length = KALLSYMS_NAME_BYTES;
+    at += at < length;
+    symbol->owner = text + at;
+    symbol->owner_length = length - at;
+    return true;
 }
 
-/* Of aliases the one with fewer leading underscores, else the first in the file. */
-static bool is_better_alias(const struct kernel_symbol *have, const struct kernel_line *line)
+bool kallsyms_next(struct kallsyms *kallsyms, struct kallsyms_symbol *symbol)
 {
-    size_t its = 0, mine = 0;
-    while (its < have->length && have->name[its] == '_')
-        its++;
-    while (mine < line->name_length && line->name[mine] == '_')
-        mine++;
-    return mine < its;
+    while (!kallsyms->hidden) {
+        size_t start = kallsyms->at, end = start;
+        while (end < kallsyms->bytes && kallsyms->buffer[end] != '\n')
+            end++;
+        if (end == kallsyms->bytes)
+            return false;
+        kallsyms->at = end + 1;
+        if (!line_read(symbol, kallsyms->buffer + start, end - start))
+            continue;
+        /* Per-CPU data may well be at 0, a function never is. */
+        kallsyms->hidden = symbol->address == 0;
+        return !kallsyms->hidden;
+    }
+    return false;
 }
 
-static void line_take(struct kernel_search *search, const char *text, size_t length)
+static size_t underscores(const char *name, size_t length)
 {
-    struct kernel_line line;
-    if (!line_read(&line, text, length))
-        return;
-    size_t first = symbol_requests_from(search->requests, search->count, line.address);
+    size_t count = 0;
+    while (count < length && name[count] == '_')
+        count++;
+    return count;
+}
+
+bool kallsyms_name_preferred(const char *one, size_t one_length, const char *other,
+                             size_t other_length)
+{
+    size_t mine = underscores(one, one_length), its = underscores(other, other_length);
+    return mine != its ? mine < its : one_length < other_length;
+}
+
+/* The last function that begins at or before a request, but not before the request in front of it.
+ */
+struct kernel_symbol {
+    uint64_t address; /* 0: none */
+    uint32_t length;
+    char name[KALLSYMS_NAME_BYTES];
+};
+
+struct kernel_search {
+    const struct symbol_request *requests;
+    struct kernel_symbol *found; /* one a request */
+    size_t count;
+};
+
+static void symbol_take(struct kernel_search *search, const struct kallsyms_symbol *symbol)
+{
+    size_t first = symbol_requests_from(search->requests, search->count, symbol->address);
     if (first == search->count ||
-        search->requests[first].vaddr - line.address >= KALLSYMS_FUNCTION_BYTES)
+        search->requests[first].vaddr - symbol->address >= KALLSYMS_FUNCTION_BYTES)
         return;
     struct kernel_symbol *found = &search->found[first];
-    if (line.address < found->address ||
-        (line.address == found->address && !is_better_alias(found, &line)))
+    if (symbol->address < found->address ||
+        (symbol->address == found->address &&
+         !kallsyms_name_preferred(symbol->name, symbol->name_length, found->name, found->length)))
         return;
-    found->address = line.address;
-    found->length = (uint32_t)(line.name_length < NAME_BYTES ? line.name_length : NAME_BYTES);
-    memcpy(found->name, line.name, found->length);
+    found->address = symbol->address;
+    found->length = (uint32_t)symbol->name_length;
+    memcpy(found->name, symbol->name, found->length);
 }
 
-/* Takes all whole lines of the buffer; how many bytes of a last, unfinished one are left over. */
-static size_t lines_take(struct kernel_search *search, char *buffer, size_t bytes)
+static int file_take(struct kernel_search *search, struct kallsyms *kallsyms, const char *path)
 {
-    size_t start = 0;
-    for (size_t at = 0; at < bytes; at++) {
-        if (buffer[at] == '\n') {
-            line_take(search, buffer + start, at - start);
-            start = at + 1;
-        }
+    struct kallsyms_symbol symbol;
+    long got = kallsyms_open(kallsyms, path);
+    if (got < 0)
+        return (int)got;
+    while ((got = kallsyms_fill(kallsyms)) > 0) {
+        while (kallsyms_next(kallsyms, &symbol))
+            symbol_take(search, &symbol);
     }
-    if (start == 0 && bytes == READ_BYTES)
-        return 0; /* a line that long is none */
-    memmove(buffer, buffer + start, bytes - start);
-    return bytes - start;
-}
-
-static int file_take(struct kernel_search *search, int fd, char *buffer)
-{
-    size_t kept = 0;
-    long got;
-    while ((got = sys_read(fd, buffer + kept, READ_BYTES - kept)) > 0)
-        kept = lines_take(search, buffer, kept + (size_t)got);
+    kallsyms_close(kallsyms);
     return (int)got;
 }
 
@@ -140,13 +190,10 @@ int kallsyms_resolve(const char *path, struct symbol_request *requests, size_t c
     struct arena_mark mark = arena_mark(scratch);
     struct kernel_search search = {.requests = requests, .count = count};
     search.found = arena_alloc_array(scratch, count, sizeof *search.found);
-    char *buffer = arena_alloc(scratch, READ_BYTES);
+    struct kallsyms *kallsyms = arena_alloc(scratch, sizeof *kallsyms);
     int error = -ENOMEM;
-    if (search.found != NULL && buffer != NULL) {
-        int fd = sys_open(path, O_RDONLY, 0);
-        error = fd < 0 ? fd : file_take(&search, fd, buffer);
-        if (fd >= 0)
-            sys_close(fd);
+    if (search.found != NULL && kallsyms != NULL) {
+        error = file_take(&search, kallsyms, path);
         if (error == 0)
             error = found_apply(&search, requests, names);
     }

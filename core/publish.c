@@ -22,6 +22,7 @@ void publisher_init(struct publisher *publisher, struct session *session,
 {
     *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
+    kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
     if (session->config.report_path[0] == '\0')
         return;
     publisher->report_fd = sys_open(session->config.report_path, O_WRONLY | O_NONBLOCK, 0);
@@ -70,8 +71,8 @@ static int write_profile(struct publisher *publisher)
     struct arena scratch;
     arena_init(&scratch, ARENA_BYTES_MAX);
     struct frame_names names;
-    frame_names_find(&names, &publisher->collector->stacks, &publisher->arena, &scratch,
-                     &session->progress);
+    frame_names_find(&names, &publisher->collector->stacks, &publisher->kernel, &publisher->arena,
+                     &scratch, &session->progress);
     publisher->kernel_hidden |= names.kernel_hidden;
     struct folded_names source = {frame_name, &names};
     folded_write(&publisher->collector->profile, source, session->config.unit, session->period_ns,

@@ -11,16 +11,18 @@
 
 #include "arena.h"
 #include "collector.h"
+#include "kernel_symbols.h"
 #include "outfile.h"
 #include "session.h"
 
 struct publisher {
     struct session *session;
     struct collector *collector;
-    struct arena arena;  /* of the names of one writing, and of the file's buffer */
-    struct outfile *out; /* once the first writing began */
-    int report_fd;       /* FIFO to the command; -1: none */
-    bool kernel_hidden;  /* see frame_names.h */
+    struct arena arena;           /* of the names of one writing, and of the file's buffer */
+    struct outfile *out;          /* once the first writing began */
+    struct kernel_symbols kernel; /* may be got ready while the app runs */
+    int report_fd;                /* FIFO to the command; -1: none */
+    bool kernel_hidden;           /* see frame_names.h */
 };
 
 /* Opens the way to the command, if there is one, and tells it that this process has begun. */

@@ -20,6 +20,9 @@
 #define SLEEP_NS_MAX   50000000u
 #define SLEEP_NS_YOUNG 2000000u /* while threads wait to be settled */
 
+#define KERNEL_SYMBOLS_AFTER_NS  300000000u /* many a process has ended by then */
+#define KERNEL_SYMBOLS_BYTES_MIN 16384u
+
 #define QUIET_NS_MAX  2000000000u /* the longest that forks can hold us up */
 #define QUIET_NS_PART 50000000u
 
@@ -31,6 +34,7 @@ struct run {
     struct publisher publisher;
     uint64_t app_cpu_ns; /* the process's CPU clock when it was last readable */
     uint64_t checkpointed_ns;
+    uint64_t started_ns;
 };
 
 /* The CPU clock of another process (clock_getcpuclockid(3)); 0 once the process is reaped. */
@@ -76,13 +80,14 @@ static bool run_init(struct run *run, struct session *session)
                  .period_ns = session->period_ns,
                  .stack_bytes = session->config.stack_bytes,
                  .budget_bytes = threads_budget_bytes(),
+                 .had_threads = session->had_threads,
                  .app_pid = session->app_pid},
         .library = &session->library,
         .our_address = session->our_address,
         .between_records = quiet_keep,
         .context = session,
     };
-    run->checkpointed_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    run->started_ns = run->checkpointed_ns = sys_clock_ns(CLOCK_MONOTONIC);
     publisher_init(&run->publisher, session, &run->collector);
     housekeeping_init(&run->house, &run->collector);
     return collector_init(&run->collector, &setup) == 0;
@@ -122,6 +127,20 @@ static void checkpoint_if_due(struct run *run)
     publisher_checkpoint(&run->publisher, run->app_cpu_ns);
 }
 
+/*
+ * Reads some kernel symbols ahead of the end, if there will be frames to name with them: for no
+ * longer than an eighth of the sleep that follows, so that the rings do not run over.
+ */
+static void kernel_symbols_get_on(struct run *run, uint64_t next_sleep_ns)
+{
+    if (!run->session->traits.kernel_frames || run->collector.profile.samples == 0 ||
+        sys_clock_ns(CLOCK_MONOTONIC) - run->started_ns < KERNEL_SYMBOLS_AFTER_NS)
+        return;
+    size_t bytes = next_sleep_ns / 8 / KERNEL_SYMBOLS_NS_A_BYTE;
+    kernel_symbols_step(&run->publisher.kernel,
+                        bytes > KERNEL_SYMBOLS_BYTES_MIN ? bytes : KERNEL_SYMBOLS_BYTES_MIN);
+}
+
 static void clock_read(struct run *run)
 {
     uint64_t now_ns = process_cpu_ns(run->session->app_pid);
@@ -144,6 +163,7 @@ static bool turn(struct run *run)
     if (!last && !collector->exec_seen)
         housekeeping_do(&run->house, &session->mailbox);
     busy_set(session, 0);
+    threads_judge_churn(&collector->threads, until_ns);
     __atomic_store_n(&session->birth_ring_bytes,
                      (uint32_t)threads_birth_ring_bytes(&collector->threads), __ATOMIC_RELAXED);
     if (run->house.settling_refused)
@@ -172,6 +192,7 @@ void session_run(void *context)
         if (!turn(&run))
             break;
         uint64_t ns = sleep_ns(&run);
+        kernel_symbols_get_on(&run, ns);
         __atomic_store_n(&session->sleeps_long, ns > SLEEP_NS_YOUNG, __ATOMIC_RELAXED);
         helper_sleep(&session->helper, wakes, ns);
         __atomic_store_n(&session->sleeps_long, 0, __ATOMIC_RELAXED);

@@ -65,7 +65,7 @@ uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64
 
 uint64_t sampling_settled_period_ns(uint64_t nominal_ns, uint64_t random)
 {
-    uint64_t span = nominal_ns / 5;
+    uint64_t span = nominal_ns / 2;
     uint64_t period = draw(nominal_ns - span / 2, span + 1, random);
     return period < EVENT_PERIOD_MIN_NS ? EVENT_PERIOD_MIN_NS : period;
 }

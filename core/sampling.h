@@ -16,7 +16,7 @@
  * would fill a small ring long before it is read; their first point is enough.) Draws are bounded
  * from below, which bounds the rate at which a young thread is interrupted.
  * - A thread that lives on is *settled* by the helper after a few ms: its event is replaced by one
- *   whose period is drawn anew now and then within 10 % of P, which breaks any beat with the
+ *   whose period is drawn anew now and then within a quarter of P, which breaks any beat with the
  * program. There a sample weighs the CPU time that has passed since the sample before it, and what
  * is left at the end belongs to the last one: the sum is the thread's clock by construction.
  *
@@ -42,7 +42,7 @@ uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random);
 uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns,
                                   bool first);
 
-/* A period within 10 % of P. */
+/* A period within a quarter of P. */
 uint64_t sampling_settled_period_ns(uint64_t nominal_ns, uint64_t random);
 
 #endif

@@ -113,22 +113,33 @@ bool session_is_mine(const struct session *session)
     return session->app_pid != 0 && session->app_pid == (pid_t)sys0(SYS_getpid);
 }
 
-static void birth_fill(struct session *session, struct birth *birth,
-                       const struct event_shape *unperiodic)
+/*
+ * Opens the calling thread's event, posts it, and only then lets it count: what all this costs is
+ * not the app's. Returns how many posts wait for the helper.
+ */
+static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
+                            const struct event_shape *unperiodic)
 {
+    struct birth *birth = &slot->birth;
     struct event_shape shape = *unperiodic;
+    struct event event;
     uint64_t random = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)birth->tid << 36);
+    birth->ended = false;
     birth->plain = __atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) != 0;
     shape.period_ns = birth->plain ? sampling_settled_period_ns(session->period_ns, random)
                                    : sampling_birth_period_ns(session->period_ns, random);
-    birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
-    if (birth->refusal == 0) {
-        birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        event_enable(&birth->event);
-    }
-    event_forget_fd(&birth->event);
+    birth->refusal = event_open(&event, &session->traits, &shape, 0);
+    birth->event = event;
+    birth->event.fd = -1; /* this side's; closed below */
     birth->period_ns = shape.period_ns;
     birth->stack_bytes = shape.stack_bytes;
+    sys2(SYS_prctl, PR_GET_NAME, birth->name);
+    birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint32_t waiting = mailbox_post(&session->mailbox, slot);
+    if (event.mapping != NULL)
+        event_enable(&event);
+    event_forget_fd(&event);
+    return waiting;
 }
 
 void session_open_birth(struct session *session, struct mailbox_slot *slot)
@@ -140,12 +151,8 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
     shape.stack_bytes =
         (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&shape) - BIRTH_SPARE_BYTES) &
         ~7u;
-    struct birth *birth = &slot->birth;
-    birth->ended = false;
-    birth->tid = (pid_t)sys0(SYS_gettid);
-    sys2(SYS_prctl, PR_GET_NAME, birth->name);
-    birth_fill(session, birth, &shape);
-    uint32_t waiting = mailbox_post(&session->mailbox, slot);
+    slot->birth.tid = (pid_t)sys0(SYS_gettid);
+    uint32_t waiting = birth_begin(session, slot, &shape);
     if (waiting % BIRTHS_TO_WAKE == 0 ||
         __atomic_load_n(&session->sleeps_long, __ATOMIC_RELAXED) != 0)
         helper_wake(&session->helper);
@@ -164,39 +171,46 @@ void session_tell_end(struct session *session)
         helper_wake(&session->helper);
 }
 
-/* The first thread of the process: a larger ring, since the helper has to start first. */
-static int main_thread_open(struct session *session)
+/* Did other libraries' constructors make threads? A directory of proc has a link for each entry,
+ * and two of its own. */
+static bool has_other_threads(void)
 {
+    struct stat status;
+    return sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &status, 0) != 0 ||
+           status.st_nlink != 3;
+}
+
+/* The first thread of the process: a larger ring, since the helper has yet to get going. Last of
+ * all, so that our own start is not the app's time. */
+static void main_thread_open(struct session *session)
+{
+    session->cpu_at_start_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     const struct event_shape shape = {.stack_bytes = MAIN_STACK_BYTES,
                                       .ring_bytes = MAIN_RING_BYTES};
     struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
-    struct birth *birth = &slot->birth;
-    birth->tid = session->app_pid;
-    sys2(SYS_prctl, PR_GET_NAME, birth->name);
-    birth_fill(session, birth, &shape);
-    mailbox_post(&session->mailbox, slot);
-    return birth->refusal;
+    slot->birth.tid = session->app_pid;
+    birth_begin(session, slot, &shape);
 }
 
 int session_start(struct session *session, char *const *environment)
 {
     session->app_pid = (pid_t)sys0(SYS_getpid);
     out_path_expand(session, environment);
-    session->cpu_at_start_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     int result = event_probe(&session->traits, session->config.kernel != CONFIG_KERNEL_NO);
     if (result != 0) {
         refusal_tell(result, "the kernel refuses sampling events", probe_remedy(result));
         session->app_pid = 0;
         return result;
     }
-    main_thread_open(session);
+    session->had_threads = has_other_threads();
     result = helper_start(&session->helper, session_run, session, session->config.summary);
     if (result != 0) {
         refusal_tell(result, "the helper could not be started", "");
-        event_close(&session->mailbox.slots[0].birth.event);
         session->app_pid = 0;
+        return result;
     }
-    return result;
+    main_thread_open(session);
+    return 0;
 }
 
 void session_abandon(struct session *session)

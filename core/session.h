@@ -40,6 +40,7 @@ struct session {
     /* set by session_start */
     pid_t app_pid; /* 0: no session */
     struct event_traits traits;
+    bool had_threads;         /* the process had other threads than the calling one already */
     uint64_t cpu_at_start_ns; /* the process's CPU clock */
     struct helper helper;
     struct mailbox mailbox;

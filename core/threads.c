@@ -15,11 +15,13 @@
 #define RING_NEED_NS         30000000u /* of samples at full speed should fit a ring, if it can be had */
 #define BIRTH_RING_BYTES_MAX (16u * EVENT_PAGE_BYTES)
 #define BIRTH_RING_BYTES_MIN (4u * EVENT_PAGE_BYTES)
+#define CHURN_PER_SECOND     500u
+#define CHURN_JUDGED_NS      50000000u
 #define BIRTHS_FORESEEN      64u /* between two looks of the helper */
 #define RECORDS_MIN          4u  /* of one ring: the stack copy is cut down to that */
 #define STACK_BYTES_FIRST    32768u
 #define UNLIMITED_BYTES      (64u * 1024 * 1024) /* what we take where nothing limits us */
-#define REDRAW_SAMPLES       48u
+#define REDRAW_SAMPLES       32u
 
 /* A scan may find a thread this long before its own post is read. */
 #define SCANNED_EARLY_NS 10000000000u
@@ -83,7 +85,7 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
     if (thread == NULL || thread->settled) {
         event_close(&event);
         if (thread != NULL) /* the ring just closed may have told of a new name */
-            thread_read_name(threads->plan.app_pid, birth->tid, thread->name);
+            thread_refresh_name(threads->plan.app_pid, thread);
         return thread;
     }
     thread->scanned = false;
@@ -103,7 +105,7 @@ struct thread *threads_admit_scanned(struct threads *threads, pid_t tid, uint64_
     struct thread *thread = entry_make(threads, tid, now_ns);
     if (thread != NULL) {
         thread->scanned = true;
-        thread_read_name(threads->plan.app_pid, tid, thread->name);
+        thread_refresh_name(threads->plan.app_pid, thread);
     }
     return thread;
 }
@@ -235,13 +237,25 @@ void thread_redraw_period(struct threads *threads, struct thread *thread)
     thread->period_is_new = true;
 }
 
+void threads_judge_churn(struct threads *threads, uint64_t now_ns)
+{
+    uint64_t passed_ns = now_ns - threads->counted_ns;
+    if (passed_ns < CHURN_JUDGED_NS)
+        return;
+    uint64_t births = threads->total - threads->counted_total;
+    threads->churns = births * 1000000000u / passed_ns > CHURN_PER_SECOND;
+    threads->counted_ns = now_ns;
+    threads->counted_total = threads->total;
+}
+
 size_t threads_birth_ring_bytes(const struct threads *threads)
 {
     uint64_t used = 0;
     for (uint32_t i = 0; i < threads->used; i++)
         used += threads->list[i].tid != 0 ? threads->list[i].event.mapping_bytes : 0;
     uint64_t left = threads->plan.budget_bytes > used ? threads->plan.budget_bytes - used : 0;
-    for (size_t bytes = BIRTH_RING_BYTES_MAX; bytes > BIRTH_RING_BYTES_MIN; bytes /= 2)
+    size_t most = threads->churns ? BIRTH_RING_BYTES_MAX / 2 : BIRTH_RING_BYTES_MAX;
+    for (size_t bytes = most; bytes > BIRTH_RING_BYTES_MIN; bytes /= 2)
         if (left / (bytes + EVENT_PAGE_BYTES) >= BIRTHS_FORESEEN)
             return bytes;
     return BIRTH_RING_BYTES_MIN;
@@ -274,18 +288,26 @@ static void task_path(char *buffer, size_t bytes, pid_t app_pid, pid_t tid, cons
     text_put(&text, file);
 }
 
-void thread_read_name(pid_t app_pid, pid_t tid, char name[THREAD_NAME_BYTES])
+void thread_rename(struct thread *thread, const char *name)
 {
-    char path[64];
-    task_path(path, sizeof path, app_pid, tid, "/comm");
-    __builtin_memset(name, 0, THREAD_NAME_BYTES);
+    struct text text = text_over(thread->name, sizeof thread->name);
+    text_put(&text, name);
+    thread->text = UINT32_MAX;
+}
+
+void thread_refresh_name(pid_t app_pid, struct thread *thread)
+{
+    char path[64], name[THREAD_NAME_BYTES + 1] = "";
+    task_path(path, sizeof path, app_pid, thread->tid, "/comm");
     int fd = sys_open(path, O_RDONLY, 0);
     if (fd < 0)
         return;
-    long length = sys_read(fd, name, THREAD_NAME_BYTES - 1);
+    long length = sys_read(fd, name, THREAD_NAME_BYTES);
     sys_close(fd);
     if (length > 0 && name[length - 1] == '\n')
         name[length - 1] = '\0';
+    if (length > 0)
+        thread_rename(thread, name);
 }
 
 uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid)

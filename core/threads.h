@@ -31,6 +31,7 @@ struct thread {
     bool wants_more_stack;  /* its stacks were cut by the copy */
     uint32_t stack_bytes;   /* of each sample's copy */
     uint32_t text;          /* index of its frame's text, UINT32_MAX: not made yet */
+    uint64_t owed_ns;       /* used before it could be sampled; its next sample weighs that too */
     uint64_t end_cpu_ns;    /* its CPU clock at its end, as it told it; 0: it did not */
     uint64_t birth_cpu_ns;  /* its CPU clock when its first event began to count */
     uint64_t weight_ns;     /* of all samples of that event */
@@ -54,6 +55,7 @@ struct threads_plan {
     uint64_t period_ns;    /* nominal */
     uint32_t stack_bytes;  /* 0: as the ring and the thread need */
     uint64_t budget_bytes; /* of locked memory, for all rings */
+    bool had_threads;      /* the process had threads before it was profiled */
     pid_t app_pid;
 };
 
@@ -63,6 +65,9 @@ struct threads {
     uint32_t used;       /* entries that may not be free: [0, used) */
     uint32_t live;
     uint64_t random;
+    bool churns; /* threads come so fast that the size of a birth's ring matters more than what it
+                    holds */
+    uint64_t counted_ns, counted_total; /* when that was last judged, and `total` then */
     /* statistics */
     uint64_t total;     /* ever profiled */
     uint64_t uncovered; /* ever without an event for good */
@@ -102,6 +107,9 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
 /* Draws a new period now and then, so that sampling is in step with nothing. */
 void thread_redraw_period(struct threads *threads, struct thread *thread);
 
+/* Judges whether threads come fast. Now and then. */
+void threads_judge_churn(struct threads *threads, uint64_t now_ns);
+
 /* The ring that a thread may map at its birth for now, so that those that are born before the next
  * look find locked memory left. */
 size_t threads_birth_ring_bytes(const struct threads *threads);
@@ -109,8 +117,11 @@ size_t threads_birth_ring_bytes(const struct threads *threads);
 /* How long the rings can take samples before the first is half full, ns. */
 uint64_t threads_patience_ns(const struct threads *threads);
 
-/* Reads a thread's name from /proc; empty where that can't be. */
-void thread_read_name(pid_t app_pid, pid_t tid, char name[THREAD_NAME_BYTES]);
+/* Samples from now on are under this name, cut to the kernel's length. */
+void thread_rename(struct thread *thread, const char *name);
+
+/* Reads a thread's name from /proc: records that would have told it may have been lost. */
+void thread_refresh_name(pid_t app_pid, struct thread *thread);
 
 /* The CPU time of a thread by its schedstat file, ns: up to a tick behind where it is running now;
  * 0 where it can't be read. */
