@@ -59,12 +59,57 @@ TEST(aliases_with_fewer_underscores_are_preferred)
     CHECK_STR(request.name, "do_work");
 }
 
+TEST(of_aliases_as_good_the_shorter_is_preferred)
+{
+    struct symbol_request request = {.vaddr = 0x1008};
+    CHECK_I64(resolve("0000000000001000 T __pi_copy_page\n0000000000001000 T copy_page_long\n"
+                      "0000000000001000 T copy_page\n0000000000001000 T copy_pagf\n",
+                      &request, 1),
+              0);
+    CHECK_STR(request.name, "copy_page");
+}
+
+TEST(padding_is_no_function)
+{
+    struct symbol_request requests[] = {{.vaddr = 0x1ff4}, {.vaddr = 0x2004}};
+    CHECK_I64(resolve("0000000000001000 T before\n0000000000001ff0 t __pfx_f\n"
+                      "0000000000002000 T f\n",
+                      requests, 2),
+              0);
+    CHECK_STR(requests[0].name, "before");
+    CHECK_STR(requests[1].name, "f");
+}
+
+/* Per-CPU data at 0 hides nothing; a function there does, and nothing more is read. */
 TEST(hidden_addresses_name_nothing)
 {
     struct symbol_request request = {.vaddr = 0xffff000000001000};
-    CHECK_I64(resolve("0000000000000000 T first\n0000000000000000 T second\n", &request, 1),
+    CHECK_I64(resolve("0000000000000000 T first\nffff000000001000 T second\n", &request, 1),
               -ENOENT);
     CHECK_STR(request.name, NULL);
+    CHECK_I64(resolve("0000000000000000 A first\nffff000000001000 T second\n", &request, 1), 0);
+    CHECK_STR(request.name, "second");
+}
+
+TEST(a_reader_tells_owners_and_when_it_needs_more)
+{
+    static struct kallsyms kallsyms;
+    struct kallsyms_symbol symbol;
+    fixture_text("kallsyms", "0000000000001000 T own\n0000000000002000 t its\t[module]\n");
+    REQUIRE(kallsyms_open(&kallsyms, fixture_path("kallsyms")) == 0);
+    CHECK(!kallsyms_next(&kallsyms, &symbol));
+    CHECK_I64(kallsyms_fill(&kallsyms), 23 + 32);
+    REQUIRE(kallsyms_next(&kallsyms, &symbol));
+    CHECK_U64(symbol.address, 0x1000);
+    CHECK_U64(symbol.name_length, 3);
+    CHECK_U64(symbol.owner_length, 0);
+    REQUIRE(kallsyms_next(&kallsyms, &symbol));
+    CHECK_U64(symbol.name_length, 3);
+    CHECK_U64(symbol.owner_length, 8);
+    CHECK_MEM(symbol.owner, "[module]", 8);
+    CHECK(!kallsyms_next(&kallsyms, &symbol));
+    CHECK_I64(kallsyms_fill(&kallsyms), 0);
+    kallsyms_close(&kallsyms);
 }
 
 TEST(an_address_far_behind_is_nobody_s)
@@ -94,7 +139,7 @@ TEST(lines_that_make_no_sense)
     CHECK_STR(request.name, "behind");
 }
 
-/* Lines across the reads of 64 KiB. */
+/* Lines across the reads of 16 KiB. */
 TEST(a_long_file)
 {
     enum { LINES = 20000 };
