@@ -20,6 +20,10 @@
  * fewer, what is random about them is needed to be right on the average. */
 #define BALANCED_PERIODS 3u
 
+/* Two counts are of one moment if they were read this close together; how often that is tried. */
+#define READS_APART_NS 50000u
+#define READS_MAX      4u
+
 /* Between tries to settle a thread: locked memory or descriptors may have come free. */
 #define RETRY_NS 100000000u
 
@@ -29,15 +33,22 @@ void housekeeping_init(struct housekeeping *house, struct collector *collector)
         (struct housekeeping){.collector = collector, .scanned_ns = sys_clock_ns(CLOCK_MONOTONIC)};
 }
 
-/* What THREAD has used since its last sample goes where that sample went. */
-static void account_settled(struct profile *profile, struct thread *thread)
+/* What THREAD has used since its last sample, and up to COUNT_NS of its event, goes where that
+ * sample went. */
+static void account_settled_to(struct profile *profile, struct thread *thread, uint64_t count_ns)
 {
-    uint64_t count_ns;
-    if (!thread->settled || thread->event.fd < 0 || thread->last_node == PROFILE_NONE ||
-        event_read_count(&thread->event, &count_ns) != 0 || count_ns <= thread->count_ns)
+    if (thread->last_node == PROFILE_NONE || count_ns <= thread->count_ns)
         return;
     profile_top_up(profile, thread->last_node, count_ns - thread->count_ns);
     thread->count_ns = count_ns;
+}
+
+static void account_settled(struct profile *profile, struct thread *thread)
+{
+    uint64_t count_ns;
+    if (thread->settled && thread->event.fd >= 0 &&
+        event_read_count(&thread->event, &count_ns) == 0)
+        account_settled_to(profile, thread, count_ns);
 }
 
 /*
@@ -67,33 +78,53 @@ static void account_close(struct collector *collector, struct thread *thread)
         account_birth(&collector->profile, thread, thread->end_cpu_ns);
 }
 
-/* The first event's samples up to now are taken before a new one replaces it. A thread that had
- * none, and was made since we are here, owes the time until now to its next sample. */
-static void account_first(struct housekeeping *house, struct thread *thread, uint64_t now_ns)
+/* A thread that had an event of its own, or none. REPLACEMENT counts already. */
+static void account_first(struct housekeeping *house, struct thread *thread,
+                          const struct event *replacement)
 {
     struct collector *collector = house->collector;
     pid_t pid = collector->threads.plan.app_pid;
-    uint64_t cpu_ns = thread_read_cpu_ns(pid, thread->tid);
+    uint64_t cpu_ns = thread_read_cpu_ns(pid, thread->tid), counted_ns = 0;
+    event_read_count(replacement, &counted_ns);
+    cpu_ns = cpu_ns > counted_ns ? cpu_ns - counted_ns : 0;
     /* One that the first scan finds may be as old as the process. */
     bool is_new = !thread->scanned || !collector->threads.plan.had_threads || house->scans > 1;
-    if (thread->event.mapping != NULL) {
-        collector_drain_thread(collector, thread, now_ns);
+    if (thread->event.mapping != NULL)
         account_birth(&collector->profile, thread, cpu_ns);
-    } else if (is_new && cpu_ns > thread->birth_cpu_ns) {
+    else if (is_new && cpu_ns > thread->birth_cpu_ns)
         thread->owed_ns = cpu_ns - thread->birth_cpu_ns;
-    }
     thread_refresh_name(pid, thread);
 }
 
-static void account_before_replacement(struct housekeeping *house, struct thread *thread)
+/* A settled thread whose event is replaced: both count for a while, and we may be kept from running
+ * in between, so the new one's count is taken off. */
+static void account_again(struct collector *collector, struct thread *thread,
+                          const struct event *replacement)
 {
-    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
-    if (!thread->settled) {
-        account_first(house, thread, now_ns);
-        return;
+    uint64_t before_ns, old_ns, after_ns;
+    for (unsigned i = 0; i < READS_MAX; i++) {
+        if (event_read_count(replacement, &before_ns) != 0 ||
+            event_read_count(&thread->event, &old_ns) != 0 ||
+            event_read_count(replacement, &after_ns) != 0)
+            return;
+        if (after_ns - before_ns < READS_APART_NS)
+            break;
     }
-    collector_drain_thread(house->collector, thread, now_ns);
-    account_settled(&house->collector->profile, thread);
+    if (old_ns > before_ns)
+        account_settled_to(&collector->profile, thread, old_ns - before_ns);
+}
+
+/* The samples of THREAD's event up to now are taken, and its books brought up to the moment at
+ * which REPLACEMENT began to count. */
+static void account_before_replacement(struct housekeeping *house, struct thread *thread,
+                                       const struct event *replacement, uint64_t since_ns)
+{
+    if (thread->event.mapping != NULL)
+        collector_drain_thread(house->collector, thread, since_ns);
+    if (thread->settled)
+        account_again(house->collector, thread, replacement);
+    else
+        account_first(house, thread, replacement);
 }
 
 static void settle(struct housekeeping *house, struct thread *thread)
@@ -107,8 +138,9 @@ static void settle(struct housekeeping *house, struct thread *thread)
     house->settling_refused |= result == -EACCES;
     if (result != 0)
         return;
+    uint64_t since_ns = sys_clock_ns(CLOCK_MONOTONIC);
     event_enable(&event);
-    account_before_replacement(house, thread);
+    account_before_replacement(house, thread, &event, since_ns);
     thread_replace(thread, &event, &shape);
 }
 
