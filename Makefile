@@ -158,12 +158,19 @@ unit-sanitized:
 # ---- the rest ------------------------------------------------------------------------------------
 FORMATTED := $(wildcard core/*.[ch] preload/*.[ch] include/*.h scripts/*.[ch] tests/*/*.[ch] examples/*.c)
 
-.PHONY: deps demo bench format format-check install uninstall clean help
+.PHONY: deps demo examples bench format format-check install uninstall clean help
 deps:
 	$(Q)scripts/install-deps
 
 demo: all
 	$(Q)B=$(B) scripts/demo
+
+examples: $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c))
+
+$(B)/examples/%: examples/%.c
+	@mkdir -p $(@D)
+	@echo "  CC      $@"
+	$(Q)$(CC) $(WARNINGS) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $<
 
 bench: all
 	$(Q)B=$(B) CC='$(CC)' $(PYTHON) scripts/bench
@@ -196,6 +203,7 @@ help:
 	@echo 'make               the library and the command, in $(B)/'
 	@echo 'make deps          install the Debian packages that building and testing need'
 	@echo 'make demo          profile real programs, leave pictures in $(B)/demo/'
+	@echo 'make examples      small programs worth profiling, in $(B)/examples/'
 	@echo 'make check         all tests: rules, unit (plain and sanitized), end to end'
 	@echo 'make check-unit    unit tests alone; also SAN=address,undefined or SAN=thread'
 	@echo 'make check-e2e     end-to-end tests alone; T=tests/e2e/test_x.py: that one'
