@@ -1,0 +1,278 @@
+/*
+ * helper: helpers of this very process that leave words in its memory. What runs in them calls the
+ * kernel only, as all that runs in a helper must.
+ */
+#include "helper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/single_threaded.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "sys.h"
+
+#define SECOND_NS 1000000000ull
+
+/* A sanitizer that keeps its own notes of each thread knows nothing of the helper. */
+#if defined(__SANITIZE_THREAD__)
+#define HELPER_IS_A_STRANGER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HELPER_IS_A_STRANGER 1
+#endif
+#endif
+#ifndef HELPER_IS_A_STRANGER
+#define HELPER_IS_A_STRANGER 0
+#endif
+
+/* What a helper found. */
+struct notes {
+    uint32_t done;
+    uint32_t go;
+    int lowest_fd;
+    int stderr_status;
+    pid_t pid, parent;
+    uint64_t blocked_signals;
+    char name[16];
+    bool app_was_gone;
+    struct helper *helper;
+};
+
+static struct helper helper;
+static struct notes notes;
+
+/* Starts RUN as a helper of a fresh struct. */
+static void start(void (*run)(void *), bool keep_stderr)
+{
+    if (HELPER_IS_A_STRANGER)
+        SKIP("the thread sanitizer does not survive in a task of that kind");
+    helper = (struct helper){0};
+    notes = (struct notes){.helper = &helper};
+    REQUIRE(helper_start(&helper, run, &notes, keep_stderr) == 0);
+}
+
+/* Waits for the helper's end; its wait status. */
+static int end_status(void)
+{
+    int status = -1;
+    CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
+    CHECK(waitpid(-1, &status, __WCLONE) > 0); /* it is our only child */
+    munmap(helper.memory, helper.memory_bytes);
+    return status;
+}
+
+static void look_around(void *context)
+{
+    struct notes *found = context;
+    found->pid = (pid_t)sys0(SYS_getpid);
+    found->parent = (pid_t)sys0(SYS_getppid);
+    found->lowest_fd = sys_open("/dev/null", O_RDONLY, 0);
+    found->stderr_status = (int)sys3(SYS_fcntl, 2, F_GETFD, 0);
+    sys4(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &found->blocked_signals, 8);
+    sys2(SYS_prctl, 16 /* PR_GET_NAME */, found->name);
+    found->app_was_gone = helper_app_is_gone(found->helper);
+    found->done = 1;
+}
+
+TEST(it_runs_and_ends)
+{
+    start(look_around, true);
+    CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
+    CHECK_U64(notes.done, 1);
+    CHECK_U64(helper.tid, 0);
+    CHECK_I64(notes.parent, getpid());
+    CHECK(notes.pid != getpid());
+    CHECK(!notes.app_was_gone);
+    CHECK_STR(notes.name, "selfsample");
+    void *memory = helper.memory;
+    helper_reap(&helper, notes.pid);
+    CHECK(helper.memory == NULL);
+    unsigned char resident;
+    CHECK(mincore(memory, 4096, &resident) == -1 && errno == ENOMEM);
+    CHECK(waitpid(notes.pid, NULL, __WALL) == -1 && errno == ECHILD);
+}
+
+TEST(the_app_does_not_notice_it)
+{
+    start(look_around, false);
+    CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+    CHECK(__libc_single_threaded);
+    CHECK_I64(WEXITSTATUS(end_status()), 0);
+}
+
+TEST(it_has_descriptors_of_its_own)
+{
+    int mine = open("/dev/null", O_RDONLY), report[2];
+    REQUIRE(mine >= 0 && pipe(report) == 0);
+    start(look_around, true);
+    int status = end_status();
+    CHECK(WIFEXITED(status));
+    CHECK_I64(notes.lowest_fd, 0); /* none of ours is open there, but for stderr */
+    CHECK_I64(notes.stderr_status, 0);
+    CHECK_I64(fcntl(mine, F_GETFD), 0);
+    CHECK_I64(fcntl(1, F_GETFD), 0);
+    close(mine);
+    close(report[0]);
+    close(report[1]);
+}
+
+/* Runs look_around with a stderr that is the write end of a pipe. */
+TEST(whoever_reads_our_stderr_sees_its_end)
+{
+    int ends[2], kept = dup(2);
+    REQUIRE(kept >= 0 && pipe(ends) == 0);
+    dup2(ends[1], 2);
+    if (!HELPER_IS_A_STRANGER) {
+        start(look_around, false);
+        CHECK(WIFEXITED(end_status()));
+    }
+    dup2(kept, 2);
+    close(kept);
+    close(ends[0]);
+    close(ends[1]);
+    if (HELPER_IS_A_STRANGER)
+        SKIP("the thread sanitizer does not survive in a task of that kind");
+    CHECK(!helper.has_stderr);
+    CHECK_I64(notes.stderr_status, -EBADF);
+}
+
+/* Sleeps until GO, counting how often it looked up. */
+static void wait_to_go(void *context)
+{
+    struct notes *found = context;
+    while (__atomic_load_n(&found->go, __ATOMIC_ACQUIRE) == 0) {
+        uint32_t wakes = helper_wakes(found->helper);
+        if (__atomic_load_n(&found->go, __ATOMIC_ACQUIRE) == 0)
+            helper_sleep(found->helper, wakes, 3600 * SECOND_NS);
+        __atomic_add_fetch(&found->done, 1, __ATOMIC_RELEASE);
+    }
+}
+
+TEST(it_sleeps_until_it_is_woken)
+{
+    start(wait_to_go, true);
+    CHECK(!helper_wait_end(&helper, 20000000));
+    CHECK_U64(notes.done, 0);
+    __atomic_store_n(&notes.go, 1, __ATOMIC_RELEASE);
+    helper_wake(&helper);
+    CHECK_I64(WEXITSTATUS(end_status()), 0);
+    CHECK(notes.done <= 1);
+}
+
+/* A wake-up between the look at the count and the sleep is not lost. */
+TEST(a_wake_before_the_sleep_counts)
+{
+    helper = (struct helper){0};
+    uint32_t wakes = helper_wakes(&helper);
+    helper_wake(&helper);
+    uint64_t before_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    helper_sleep(&helper, wakes, 60 * SECOND_NS);
+    CHECK(sys_clock_ns(CLOCK_MONOTONIC) - before_ns < 30 * SECOND_NS);
+    before_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    helper_sleep(&helper, helper_wakes(&helper), 5000000);
+    CHECK(sys_clock_ns(CLOCK_MONOTONIC) - before_ns >= 5000000);
+}
+
+TEST(a_signal_asks_for_a_snapshot)
+{
+    start(wait_to_go, true);
+    pid_t pid = (pid_t)helper.tid;
+    for (unsigned i = 0; i < 2000 && __atomic_load_n(&notes.done, __ATOMIC_ACQUIRE) == 0; i++) {
+        kill(pid, SIGUSR1);
+        usleep(5000);
+    }
+    CHECK(__atomic_load_n(&notes.done, __ATOMIC_ACQUIRE) > 0);
+    CHECK_U64(helper.snapshot_wanted, 1);
+    /* None of these is for it. */
+    kill(pid, SIGTERM);
+    kill(pid, SIGINT);
+    kill(pid, SIGHUP);
+    CHECK(!helper_wait_end(&helper, 20000000));
+    __atomic_store_n(&notes.go, 1, __ATOMIC_RELEASE);
+    helper_wake(&helper);
+    CHECK_I64(WEXITSTATUS(end_status()), 0);
+}
+
+TEST(its_signals_are_its_own)
+{
+    sigset_t before, now;
+    sigprocmask(SIG_SETMASK, NULL, &before);
+    start(look_around, true);
+    CHECK(WIFEXITED(end_status()));
+    sigprocmask(SIG_SETMASK, NULL, &now);
+    for (int signal = 1; signal < 32; signal++)
+        CHECK_I64(sigismember(&now, signal), sigismember(&before, signal));
+    static const int open[] = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL, SIGTRAP,
+                               SIGABRT, SIGSYS, SIGCHLD, SIGUSR1};
+    uint64_t expected = ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+    for (unsigned i = 0; i < sizeof open / sizeof *open; i++)
+        expected &= ~(1ull << (open[i] - 1));
+    CHECK_U64(notes.blocked_signals, expected);
+}
+
+static void fault(void *context)
+{
+    (void)context;
+    __asm__ volatile("movl $1, 8");
+}
+
+TEST(its_fault_is_its_own)
+{
+    start(fault, true);
+    int status = end_status();
+    CHECK(WIFEXITED(status));
+    CHECK_I64(WEXITSTATUS(status), 2);
+}
+
+/* In the helper of a process that dies: waits for that, and says so in memory that outlives both.
+ */
+static void outlive(void *context)
+{
+    uint32_t *word = context;
+    for (unsigned i = 0; i < 4000 && !helper_app_is_gone(&helper); i++)
+        helper_sleep(&helper, helper_wakes(&helper), 5000000);
+    __atomic_store_n(word, helper_app_is_gone(&helper) ? 1 : 2, __ATOMIC_RELEASE);
+}
+
+TEST(it_outlives_the_app)
+{
+    if (HELPER_IS_A_STRANGER)
+        SKIP("the thread sanitizer does not survive in a task of that kind");
+    uint32_t *word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(word != MAP_FAILED);
+    pid_t child = fork();
+    if (child == 0) {
+        helper = (struct helper){0};
+        if (helper_start(&helper, outlive, word, false) != 0)
+            _exit(1);
+        kill(getpid(), SIGKILL);
+    }
+    int status = 0;
+    REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    for (unsigned i = 0; i < 2000 && __atomic_load_n(word, __ATOMIC_ACQUIRE) == 0; i++)
+        usleep(5000);
+    CHECK_U64(__atomic_load_n(word, __ATOMIC_ACQUIRE), 1);
+    munmap(word, 4096);
+}
+
+TEST(it_cannot_be_started_without_memory)
+{
+    struct rlimit before, none;
+    REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+    none = before;
+    none.rlim_cur = 1;
+    helper = (struct helper){0};
+    setrlimit(RLIMIT_AS, &none);
+    int result = helper_start(&helper, look_around, &notes, true);
+    setrlimit(RLIMIT_AS, &before);
+    CHECK_I64(result, -ENOMEM);
+    CHECK(helper.memory == NULL);
+    CHECK_U64(helper.tid, 0);
+    CHECK(helper_wait_end(&helper, 0)); /* of one that never was */
+}
