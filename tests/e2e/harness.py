@@ -229,6 +229,11 @@ class Profile:
         return "; ".join(f"{count} x {'<'.join(reversed(s[-12:]))}" if len(s) <= 12 else
                          f"{count} x {s[:3]}...{s[-6:]}" for count, s in bad[:limit])
 
+    def heaviest(self, limit=8):
+        """The stacks with the highest counts, as text."""
+        stacks = sorted(self.stacks.items(), key=lambda item: -item[1])[:limit]
+        return "; ".join(f"{count} x {'<'.join(reversed(s[-4:]))}" for s, count in stacks)
+
     def ours(self):
         """Frames that belong to the profiler."""
         return {f for f in self.functions() if "selfsample" in f}

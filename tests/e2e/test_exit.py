@@ -30,24 +30,24 @@ def check_all_there(profile, burnt_us):
 @test(each=ENDS)
 def test_end(case):
     how, status = case
-    result = both(program("leave"), 500, how, options={"UNIT": "us"})
+    result = both(program("leave"), 300, how, options={"UNIT": "us"})
     expect(result.status == status, f"status {result.status}, wanted {status}")
-    burnt_us = 750000 if how == "main-pthread-exit" else 500000
+    burnt_us = 450000 if how == "main-pthread-exit" else 300000
     check_all_there(result.profile, burnt_us)
 
 
 @test(each=DEATHS)
 def test_death(case):
     how, status = case
-    result = both(program("leave"), 500, how, options={"UNIT": "us"})
+    result = both(program("leave"), 300, how, options={"UNIT": "us"})
     expect(result.status == status, f"status {result.status}, wanted {status}")
-    check_all_there(result.profile, 500000)
+    check_all_there(result.profile, 300000)
     expect(result.file_delay < 0.5 + 0.5, f"the file took {result.file_delay:.2f} s")
 
 
 @test
 def test_exit_among_burning_threads():
-    result = both(program("leave"), 500, "exit-among-burners", options={"UNIT": "us"})
+    result = both(program("leave"), 300, "exit-among-burners", options={"UNIT": "us"})
     expect(result.status == 7, f"status {result.status}")
     near(result.profile.total() / max(1, result.cpu_us), 1, 0.03, "sum / CPU time")
 
@@ -138,10 +138,10 @@ def test_first_process_of_a_pid_namespace():
     need_root()
     need("unshare")
     launcher = ["unshare", "-fp", "--mount-proc", "--kill-child"]
-    result = both(program("leave"), 500, "exit", launcher=launcher, options={"UNIT": "us"})
+    result = both(program("leave"), 300, "exit", launcher=launcher, options={"UNIT": "us"})
     profiles = [p for p in result.profiles if "leave" in p.path.name]
     expect(len(profiles) == 1, f"files: {result.files()}")
-    check_all_there(profiles[0], 500000)
+    check_all_there(profiles[0], 300000)
 
 
 @test

@@ -43,7 +43,7 @@ def test_stripped_library_with_one_export():
 
 def check_named(profile):
     for function, share in (("sixty", 0.6), ("thirty", 0.3), ("ten", 0.1)):
-        near(profile.share(function), share, 0.03, function)
+        near(profile.share(function), share, 0.03, f"{function}; heaviest: {profile.heaviest()}")
         right = profile.share_where(lambda s: has_path(s, "main", "middle", function))
         near(right, share, 0.03, f"main;middle;{function}")
 
@@ -64,7 +64,7 @@ def test_debug_link(place):
     tool("objcopy", "--only-keep-debug", binary, debug)
     tool("strip", binary)
     tool("objcopy", f"--add-gnu-debuglink={debug}", binary)
-    check_named(both(binary, 1100).profile)
+    check_named(run(binary, 1100).profile)
 
 
 @test
@@ -97,7 +97,7 @@ def test_build_id():
     try:
         tool("objcopy", "--only-keep-debug", binary, debug)
         tool("strip", binary)
-        check_named(both(binary, 1100).profile)
+        check_named(run(binary, 1100).profile)
     finally:
         os.unlink(debug)
         if not existed:
@@ -118,7 +118,7 @@ def test_mini_debug_info():
     tool("xz", "-f", mini)
     tool("strip", binary)
     tool("objcopy", "--add-section", f".gnu_debugdata={mini}.xz", binary)
-    check_named(both(binary, 1100).profile)
+    check_named(run(binary, 1100).profile)
 
 
 @test(each=["deleted", "replaced"])
@@ -145,7 +145,7 @@ def test_file_changes_while_it_runs(how):
 def test_cpp():
     """Demangled as c++filt does it; the quarters are right."""
     binary = program("deepnames.cc")
-    profile = both(binary, 2000).profile
+    profile = run(binary, 2000).profile
     mangled = [name for name in addresses(binary) if name.startswith("_Z")]
     for pattern, what in ((r"deep_template", "template"), (r"hidden_name", "anonymous"),
                           (r"Number.*ls|NumberlsE", "operator"), (r"_M_invoke", "lambda")):
@@ -186,7 +186,7 @@ fn main() { println!("{}", Pair(7u32).spin(700_000_000) & 1); }
                                timeout=120, env={**os.environ, "RUSTC_BOOTSTRAP": "1"})
         if built.returncode != 0:
             raise Skip(f"rustc: {built.stderr.strip()[:100]}")
-        profile = both(binary).profile
+        profile = run(binary).profile
         named = [f for f in profile.functions() if "rusty::Pair" in f and "spin" in f]
         expect(len(named) == 1 and profile.share(named[0]) > 0.9,
                f"{version}: {[f for f in profile.functions() if 'spin' in f]}")

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-from harness import (Skip, both, entry_root, expect, has_path, main, near, program, test)
+from harness import (Skip, both, entry_root, expect, has_path, main, near, program, run, test)
 
 VARIANTS = {
     "omit-frame-pointer": "-fomit-frame-pointer",
@@ -28,7 +28,7 @@ SHARES = (("sixty", 0.6), ("thirty", 0.3), ("ten", 0.1))
 
 def check_split(profile):
     for function, share in SHARES:
-        near(profile.share(function), share, 0.03, function)
+        near(profile.share(function), share, 0.03, f"{function}; heaviest: {profile.heaviest()}")
         right = profile.share_where(lambda s: has_path(s, "main", "middle", function))
         expect(right >= 0.995 * profile.share(function),
                f"{function} is not below middle and main: {profile.paths_to(function)}")
@@ -41,7 +41,7 @@ def test_built(variant):
     linker = re.search(r"-fuse-ld=(\w+)", flags)
     if linker and not shutil.which({"gold": "ld.gold", "lld": "ld.lld", "mold": "mold"}[linker[1]]):
         raise Skip(f"needs {linker[1]}")
-    profile = both(program("split", flags, name="split-" + variant), 1100).profile
+    profile = run(program("split", flags, name="split-" + variant), 1100).profile
     check_split(profile)
 
 
@@ -49,7 +49,7 @@ def test_built(variant):
 def test_built_by_clang():
     if not shutil.which("clang"):
         raise Skip("needs clang")
-    check_split(both(program("split", name="split-clang", cc="clang"), 1100).profile)
+    check_split(run(program("split", name="split-clang", cc="clang"), 1100).profile)
 
 
 @test(each=["", "-no-pie"])
@@ -62,7 +62,7 @@ def test_stripped(flags):
     base = 0x400000 if flags else 0
     starts = {line.split()[2]: int(line.split()[0], 16) - base
               for line in text.splitlines() if line.split()[1] in "Tt"}
-    profile = both(stripped, 1100).profile
+    profile = run(stripped, 1100).profile
     for function, share in SHARES:
         wanted = {f"{stripped.name}+0x{starts[function] + b:x}" for b in {0, base}}
         near(sum(profile.share(frame) for frame in wanted), share, 0.03, f"{function} {wanted}")
