@@ -117,6 +117,31 @@ static inline int arch_ends_in_call(const uint8_t code[ARCH_CALL_BYTES])
     return 0;
 }
 
+/* The longest stub of a procedure linkage table. */
+#define ARCH_PLT_STUB_BYTES 16u
+
+/*
+ * Is this a stub at VADDR, [endbr64] [mov $index, %r11d] [bnd] jmp *displacement(%rip)? Tells which
+ * word it jumps through. (x86-64 psABI, 5.2 and "x86-64 PLT with IBT"; the mov is mold's.)
+ */
+static inline int arch_plt_slot(const uint8_t code[ARCH_PLT_STUB_BYTES], uint64_t vaddr,
+                                uint64_t *slot_vaddr)
+{
+    unsigned at = 0;
+    if (code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e && code[3] == 0xfa)
+        at += 4;
+    if (code[at] == 0x41 && code[at + 1] == 0xbb)
+        at += 6;
+    if (at < 10 && code[at] == 0xf2)
+        at++;
+    if (code[at] != 0xff || code[at + 1] != 0x25)
+        return 0;
+    int32_t displacement;
+    __builtin_memcpy(&displacement, code + at + 2, sizeof displacement);
+    *slot_vaddr = vaddr + at + 6 + (uint64_t)(int64_t)displacement;
+    return 1;
+}
+
 /* Room for what libc keeps around the thread pointer: static TLS below, its thread descriptor
  * above. */
 #define ARCH_TLS_BELOW_BYTES 65536u

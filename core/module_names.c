@@ -7,6 +7,7 @@
 #include "demangle.h"
 #include "elf_file.h"
 #include "fde_range.h"
+#include "plt_names.h"
 #include "sys.h"
 
 /* What all sources are asked for. */
@@ -108,6 +109,8 @@ void module_names_resolve(const struct elf_file *file, const char *path,
     fde_ranges_open(&asking.ranges, file, scratch);
     sources_ask(&asking, path);
     names_demangle(&asking);
+    if (!all_named(&asking))
+        plt_names_resolve(file, requests, count, names, scratch);
     starts_find(&asking);
     arena_release(scratch, mark);
 }

@@ -11,8 +11,9 @@
 /*
  * Names COUNT requests, sorted by vaddr and all without a name, for the module FILE that was found
  * at PATH (NULL: it has none, as the vDSO). Asked in this order: the separate debug file's .symtab,
- * the file's own, .gnu_debugdata, .dynsym. Names are demangled and fit to be frames of a folded
- * line (see demangle.h, also for the stack this needs); they go to NAMES. SCRATCH is given back.
+ * the file's own, .gnu_debugdata, .dynsym, and for PLT stubs the relocations. Names are demangled
+ * and fit to be frames of a folded line (see demangle.h, also for the stack this needs); they go to
+ * NAMES. SCRATCH is given back.
  *
  * Every request's start_vaddr is filled in. Where name stays NULL it is the start of the function
  * in the unwind table, so that the caller can show lib.so+0xSTART as one frame for all of the

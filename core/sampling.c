@@ -9,9 +9,6 @@
 /* Draws of less than this part of the nominal period count with their first point only. */
 #define FAST_FRACTION 4u
 
-/* From here on (in nominal periods) e(t) is its limit, 1 - 1 / FAST_FRACTION, to 3 %. */
-#define FAR_PERIODS 16u
-
 uint64_t sampling_mix(uint64_t seed)
 {
     seed += 0x9e3779b97f4a7c15u;
@@ -43,8 +40,6 @@ uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random)
 static double expected_weight(uint64_t nominal_ns, uint64_t count_ns)
 {
     double periods = (double)count_ns / (double)nominal_ns;
-    if (periods > FAR_PERIODS)
-        return 1 - 1.0 / FAST_FRACTION;
     uint64_t last = (uint64_t)(periods * FAST_FRACTION);
     double sum = 0;
     for (uint64_t j = (uint64_t)periods + 1; j <= last; j++)

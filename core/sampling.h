@@ -28,6 +28,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A thread that is older than this (in nominal periods) and not settled yet is weighed by
+ * differences of its clock all the same: e(t) has come to its limit, and one life is long enough to
+ * speak for itself. */
+#define SAMPLING_BIRTH_PERIODS 16u
+
 /* A well-mixed 64-bit number from any seed (the finalizer of splitmix64, Steele et al. 2014). */
 uint64_t sampling_mix(uint64_t seed);
 
