@@ -184,7 +184,8 @@ static void prepare_vdso(struct modules *modules, struct module *module)
 
 static void prepare_file(struct modules *modules, struct module *module)
 {
-    module->fd = sys_open(module->path, O_RDONLY, 0);
+    /* By now anything may stand there, also a FIFO that nobody writes to. */
+    module->fd = sys_open(module->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     struct stat status;
     if (module->fd < 0 || sys_fstat(module->fd, &status) != 0)
         return;
