@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """fork, vfork, exec, spawn, daemons: every process has its own whole profile."""
 
-from harness import EVERYONE, both, expect, main, near, program, test
+from harness import EVERYONE, both, expect, main, near_ms, program, test
 
 
 def by_program(result, name):
@@ -17,9 +17,9 @@ def test_two_hundred_children():
     expect(len(parents) == 1 and len(children) == 200 and len(profiles) == 201,
            f"{len(parents)} parents, {len(children)} children, {len(profiles)} files")
     expect("in_child" not in parents[0].functions(), "children's samples are with the parent")
-    near(parents[0].share("in_parent") * parents[0].total(), 400, 12, "samples of the parent")
+    near_ms(parents[0].share("in_parent") * parents[0].total(), 400, 12, "samples of the parent")
     counts = [p.share("in_child") * p.total() for p in children]
-    near(sum(counts), 200 * 20, 200, "samples of the children")
+    near_ms(sum(counts), 200 * 20, 200, "samples of the children")
     expect(min(counts) >= 15, f"a child with {min(counts)} of 20 samples")
     broken = [p.broken() for p in profiles if p.whole_share() < 0.95]
     expect(not broken, f"{len(broken)} profiles are not whole: {broken[:1]}")
@@ -29,7 +29,7 @@ def test_two_hundred_children():
 def test_children_of(who):
     result = both(program("forks"), 20, 50000, user=who.user)
     expect(len(result.profiles) == 21, f"{len(result.profiles)} files")
-    near(sum(p.total() for p in result.profiles), 1400, 70, "samples of all")
+    near_ms(sum(p.total() for p in result.profiles), 1400, 70, "samples of all")
 
 
 @test
@@ -39,7 +39,7 @@ def test_spawns():
     mine = by_program(result, "spawns")
     expect(len(mine) == 1, f"{len(mine)} profiles of the parent: {result.files()[:5]}")
     counted = mine[0].share("in_parent") * mine[0].total()
-    near(counted, 500, 15, "samples in in_parent")
+    near_ms(counted, 500, 15, "samples in in_parent")
     expect(mine[0].whole_share() > 0.98, f"not whole: {mine[0].broken()}")
 
 
@@ -51,7 +51,7 @@ def test_exec_itself():
     expect(len(profiles) == 20, f"{len(profiles)} files of 20 images: {result.files()[:4]}")
     counts = [p.share("in_image") * p.total() for p in profiles]
     expect(min(counts) >= 44 and max(counts) <= 56, f"samples per image, wanted 50: {counts}")
-    near(sum(counts), 1000, 30, "samples of all images")
+    near_ms(sum(counts), 1000, 30, "samples of all images")
 
 
 @test
@@ -67,7 +67,7 @@ def test_exec_out_of_a_thread_of_many():
     first = [p for p in result.profiles if "in_burner" in p.functions()]
     expect(len(first) == 1, f"{len(first)} files with the burners: {result.files()}")
     for function, wanted in (("in_burner", 400), ("in_main", 200)):
-        near(first[0].share(function) * first[0].total(), wanted, 30, function)
+        near_ms(first[0].share(function) * first[0].total(), wanted, 30, function)
 
 
 @test
@@ -75,7 +75,7 @@ def test_daemon():
     result = both(program("daemon"))
     daemons = [p for p in result.profiles if "in_daemon" in p.functions()]
     expect(len(daemons) == 1, f"{len(daemons)} profiles of the daemon: {result.files()}")
-    near(daemons[0].share("in_daemon") * daemons[0].total(), 300, 10, "samples of the daemon")
+    near_ms(daemons[0].share("in_daemon") * daemons[0].total(), 300, 10, "samples of the daemon")
     result.quiet()
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Many threads, at once and one after the other."""
 
-from harness import EVERYONE, both, expect, main, near, program, test
+from harness import EVERYONE, both, expect, main, near, near_ms, program, test
 
 
 @test(each=EVERYONE)
@@ -10,7 +10,7 @@ def test_two_hundred_threads(who):
     profile = result.profile
     threads = [t for t in profile.threads() if t.startswith("burner-")]
     expect(len(threads) >= 199, f"{len(threads)} of 200 threads")
-    near(profile.total() / (200 * 25000), 1.0, 0.04, "sum / time burnt")
+    near_ms(profile.total() / 1000, 200 * 25, 200, "sum")
     near(profile.share("sixty"), 0.6, 0.03, "sixty")
     near(profile.share("thirty"), 0.3, 0.03, "thirty")
 
@@ -23,7 +23,7 @@ def test_ten_thousand_short_threads():
     early, late = (profile.share(f) * profile.total() for f in ("early", "late"))
     near(early / (early + late), 0.75, 0.05, "share of early")
     burnt_us = int((result.directory / "burnt").read_text())
-    near((early + late) / burnt_us, 1.0, 0.12, "sum of early and late / burnt")
+    near_ms((early + late) / 1000, burnt_us / 1000, burnt_us / 1000 * 0.12, "early and late")
 
 
 main()

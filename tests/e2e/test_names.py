@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 
-from harness import (SOURCES, Skip, both, expect, has_path, main, near, need, need_root,
+from harness import (SOURCES, Skip, both, expect, has_path, main, near, near_ms, need, need_root,
                      private_directory, program, run, shared, test)
 
 FLAMEGRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
@@ -221,7 +221,7 @@ def test_awkward_names():
     os.rename(odd, binary)
     result = both(binary, directory=odd.parent)
     profile = result.profile
-    near(profile.total(), 750, 40, "samples")
+    near_ms(profile.total(), 750, 40, "samples")
     for name in ("odd.semi", "odd.space.3", "odd.line", "füße", "odd_plain"):
         found = [f for f in profile.functions() if re.fullmatch(name, f)]
         expect(len(found) == 1, f"no function like {name}: {profile.functions()}")
@@ -254,7 +254,7 @@ def test_huge_name():
     binary = redefined({"odd_semicolon": huge, "odd_space": bomb})
     result = both(binary, directory=binary.parent, timeout=30)
     profile = result.profile
-    near(profile.total(), 750, 40, "samples")
+    near_ms(profile.total(), 750, 40, "samples")
     expect(result.file_delay < 3, f"the file took {result.file_delay:.1f} s")
     longest = max(len(f) for f in profile.functions())
     expect(longest < 70000, f"a frame of {longest} characters")

@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 
-from harness import (EVERYONE, both, expect, library, main, near, program, run, test,
+from harness import (EVERYONE, both, expect, library, main, near_ms, program, run, test,
                      wait_helper)
 
 
@@ -20,7 +20,7 @@ def test_what_a_program_can_see(who):
 def test_its_own_signals(who):
     result = both(program("signals"), user=who.user)
     expect(b"timer ran: 1" in result.stdout, f"{result.stdout!r}")
-    near(result.profile.share("work") * result.profile.total(), 660, 40, "samples in work")
+    near_ms(result.profile.share("work") * result.profile.total(), 660, 40, "samples in work")
 
 
 @test(each=EVERYONE)
@@ -28,7 +28,7 @@ def test_its_own_malloc(who):
     result = both(program("ownmalloc"), user=who.user)
     expect(result.status == 0, f"status {result.status}")
     profile = result.profile
-    near(profile.share("allocate_us") * profile.total(), 400, 20, "samples in the allocator")
+    near_ms(profile.share("allocate_us") * profile.total(), 400, 20, "samples in the allocator")
 
 
 @test

@@ -4,8 +4,8 @@
 import re
 import time
 
-from harness import (Profile, both, check_sum, expect, main, near, need_root, paranoid,
-                     private_directory, program, run, test)
+from harness import (Profile, both, check_sum, expect, main, near, near_ms, need_root,
+                     paranoid, private_directory, program, run, test)
 
 WRONG = [("RATE", "fast"), ("RATE", "0"), ("RATE", "-5"), ("STACK", "70000"), ("STACK", "x"),
          ("KERNEL", "maybe"), ("THREADS", "names"), ("UNIT", "ms"), ("CHILDREN", "2"),
@@ -25,7 +25,7 @@ def test_wrong_value(case):
     expect(len(lines(result)) == 1, f"wanted one line: {result.stderr!r}")
     expect(lines(result)[0].startswith("selfsample: ") and name in lines(result)[0],
            f"the line does not name {name}: {lines(result)[0]}")
-    expect(170 < result.profile.total() < 230, f"{result.profile.total()} samples, not default")
+    near_ms(result.profile.total(), 200, 30, "samples at the default rate")
 
 
 @test(each=WRONG_NAMES)
@@ -50,13 +50,13 @@ def test_wrong_option_is_told_once_in_a_tree():
 def test_rate(case):
     _, rate = case
     result = run(program("work"), 1000000, options={"RATE": rate})
-    near(result.profile.total() / rate, 1.0, 0.03 if rate > 500 else 0.06, "seconds of samples")
+    near_ms(result.profile.total() * 1000 / rate, 1000, 30 if rate > 500 else 60, "sum")
 
 
 @test
 def test_unit_us():
     result = run(program("work"), 1000000, options={"UNIT": "us", "RATE": 99})
-    near(result.profile.total(), 1000000, 30000, "sum in us")
+    near_ms(result.profile.total() / 1000, 1000, 30, "sum")
 
 
 @test
@@ -140,7 +140,7 @@ def test_only():
 @test
 def test_children_no():
     result = both(program("forks"), 5, 50000, options={"CHILDREN": "no"})
-    near(result.profile.total(), 400, 30, "samples of the parent")
+    near_ms(result.profile.total(), 400, 30, "samples of the parent")
     expect("in_child" not in result.profile.functions(), "a child is in the parent's profile")
     result = both("/bin/sh", "-c", f'{program("work")} 200000; :', options={"CHILDREN": "no"})
     expect(not [p for p in result.profiles if ".work." in p.path.name], f"{result.files()}")
@@ -185,7 +185,7 @@ def test_checkpoint():
                  while_running=look)
     expect(len(set(seen)) >= 2, f"checkpoints seen: {seen}")
     expect(seen == sorted(seen), f"checkpoints shrink: {seen}")
-    near(result.profile.total(), 3000, 90, "samples at the end")
+    near_ms(result.profile.total(), 3000, 90, "samples at the end")
 
 
 main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Shells, make, xargs and perl under the library: the same, with a profile of each that works."""
 
-from harness import (EVERYONE, bare, both, expect, main, near, need, private_directory, program,
+from harness import (EVERYONE, bare, both, expect, main, near_ms, need, private_directory, program,
                      run, same, test)
 
 PIPELINES = r"""
@@ -79,7 +79,7 @@ def test_make():
     expect(result.status == 0, str(result))
     works = [p for p in result.profiles if ".work." in p.path.name]
     expect(len(works) == 4, f"{len(works)} profiles of 4 jobs")
-    near(sum(p.total() for p in works), 160, 15, "samples of the jobs")
+    near_ms(sum(p.total() for p in works), 160, 15, "samples of the jobs")
 
 
 @test(each=EVERYONE)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Threads: all covered, by whatever call they were made, with true shares and names."""
 
-from harness import (EVERYONE, Skip, bare, both, check_sum, expect, main, near, program, run,
-                     same, shared, test)
+from harness import (EVERYONE, Skip, bare, both, check_sum, expect, main, near, near_ms, program,
+                     run, same, shared, test)
 
 
 @test(each=EVERYONE)
@@ -31,7 +31,7 @@ def test_kind(kind):
     result = run(*command)
     same(without, result)
     profile = result.profile
-    near(profile.share("in_thread") * profile.total(), 400, 12, "samples in the thread")
+    near_ms(profile.share("in_thread") * profile.total(), 400, 12, "samples in the thread")
     expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
     expect(not profile.ours(), f"frames of ours: {profile.ours()}")
 
@@ -39,14 +39,14 @@ def test_kind(kind):
 @test
 def test_std_thread():
     profile = both(program("stdthread.cc")).profile
-    near(profile.share("in_thread") * profile.total(), 900, 27, "samples in the threads")
+    near_ms(profile.share("in_thread") * profile.total(), 900, 27, "samples in the threads")
     expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
 @test
 def test_openmp():
     profile = both(program("openmp"), env={"OMP_WAIT_POLICY": "passive"}).profile
-    near(profile.share("in_loop") * profile.total(), 800, 24, "samples in the loop")
+    near_ms(profile.share("in_loop") * profile.total(), 800, 24, "samples in the loop")
     expect(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
 
 
@@ -57,7 +57,7 @@ def test_thread_of_a_constructor(where):
     result = run(program("work"), 50000, 3, **early)
     same(bare(program("work"), 50000, 3, **early), result)
     profile = result.profile
-    near(profile.share("in_early_thread") * profile.total(), 400, 40, "samples in its thread")
+    near_ms(profile.share("in_early_thread") * profile.total(), 400, 40, "samples in its thread")
 
 
 @test(each=EVERYONE)
@@ -66,7 +66,7 @@ def test_unusual_ends(who):
     profile = result.profile
     for function in ("small_stack", "own_stack", "cancelled", "exited", "in_tsd_destructor",
                      "in_cleanup", "detached"):
-        near(profile.share(function) * profile.total(), 100, 6, f"samples in {function}")
+        near_ms(profile.share(function) * profile.total(), 100, 6, f"samples in {function}")
     expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
