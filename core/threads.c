@@ -242,7 +242,9 @@ void threads_judge_churn(struct threads *threads, uint64_t now_ns)
     uint64_t passed_ns = now_ns - threads->counted_ns;
     if (passed_ns < CHURN_JUDGED_NS)
         return;
-    uint64_t births = threads->total - threads->counted_total;
+    /* A thread that a scan found at its end is taken off the total again. */
+    uint64_t births =
+        threads->total > threads->counted_total ? threads->total - threads->counted_total : 0;
     threads->churns = births * 1000000000u / passed_ns > CHURN_PER_SECOND;
     threads->counted_ns = now_ns;
     threads->counted_total = threads->total;
