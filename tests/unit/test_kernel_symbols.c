@@ -101,6 +101,28 @@ TEST(functions_of_the_kernel_and_of_modules)
     symbols_end(&symbols);
 }
 
+/* Of three names at one address, near each other or not, in whatever order; and of a module that
+ * begins where nobody's page would have. */
+TEST(one_name_for_an_address)
+{
+    struct kernel_symbols symbols;
+    symbols_of(&symbols, "ffffffff81000000 T entry\n"
+                         "ffffffff81000000 T __pi_entry\n"
+                         "ffffffff81000000 T _stext\n"
+                         "ffffffffc0004000 t of_b\t[b]\n"
+                         "ffffffffc0003010 t _of_a\t[a]\n"
+                         "ffffffffc0003f00 t last_of_a\t[a]\n"
+                         "ffffffffc0003010 t of_a\t[a]\n"
+                         "ffffffffc0003010 t of_a_too\t[a]\n");
+    CHECK_STR(name_at(&symbols, 0xffffffff81000004), "entry");
+    CHECK_STR(name_at(&symbols, 0xffffffffc0003014), "of_a");
+    CHECK_STR(name_at(&symbols, 0xffffffffc0004000), "of_b");
+    struct kernel_function function;
+    CHECK(kernel_table_find(&symbols.table, 0xffffffffc0004000, &function));
+    CHECK_U64(symbols.table.header.entry_count, 6); /* four functions, two of nobody's */
+    symbols_end(&symbols);
+}
+
 /* The table leaves them out, so the text is asked. */
 TEST(what_comes_and_goes)
 {
