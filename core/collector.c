@@ -68,6 +68,8 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
 {
     uint64_t count_ns = record->sample.count_ns;
     uint64_t weight_ns = count_ns - thread->count_ns;
+    if (thread->settled && weight_ns > 2 * thread->period_ns)
+        weight_ns -= thread_stolen_ns(&collector->threads, thread, count_ns);
     if (!thread->settled && !thread->plain &&
         count_ns <= SAMPLING_BIRTH_PERIODS * collector->threads.plan.period_ns)
         weight_ns = sampling_birth_weight_ns(collector->threads.plan.period_ns, thread->period_ns,

@@ -19,7 +19,7 @@ static struct perf_event_attr attributes(const struct event_traits *traits,
 {
     struct perf_event_attr attr = {
         .type = PERF_TYPE_SOFTWARE,
-        .disabled = 1,
+        .disabled = shape->disabled,
         .size = sizeof attr,
         .config = PERF_COUNT_SW_TASK_CLOCK,
         .sample_period = shape->period_ns,

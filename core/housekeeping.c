@@ -34,21 +34,27 @@ void housekeeping_init(struct housekeeping *house, struct collector *collector)
 }
 
 /* What THREAD has used since its last sample, and up to COUNT_NS of its event, goes where that
- * sample went. */
-static void account_settled_to(struct profile *profile, struct thread *thread, uint64_t count_ns)
+ * sample went; what it turns out not to have used is taken off there. */
+static void account_settled_to(struct collector *collector, struct thread *thread,
+                               uint64_t count_ns)
 {
-    if (thread->last_node == PROFILE_NONE || count_ns <= thread->count_ns)
+    if (thread->last_node == PROFILE_NONE || count_ns < thread->count_ns)
         return;
-    profile_top_up(profile, thread->last_node, count_ns - thread->count_ns);
+    uint64_t more_ns = count_ns - thread->count_ns;
+    uint64_t stolen_ns = thread_stolen_ns(&collector->threads, thread, count_ns);
     thread->count_ns = count_ns;
+    if (more_ns >= stolen_ns)
+        profile_top_up(&collector->profile, thread->last_node, more_ns - stolen_ns);
+    else
+        profile_take_back(&collector->profile, thread->last_node, stolen_ns - more_ns);
 }
 
-static void account_settled(struct profile *profile, struct thread *thread)
+static void account_settled(struct collector *collector, struct thread *thread)
 {
     uint64_t count_ns;
     if (thread->settled && thread->event.fd >= 0 &&
         event_read_count(&thread->event, &count_ns) == 0)
-        account_settled_to(profile, thread, count_ns);
+        account_settled_to(collector, thread, count_ns);
 }
 
 /*
@@ -73,14 +79,15 @@ static void account_birth(struct profile *profile, const struct thread *thread, 
 static void account_close(struct collector *collector, struct thread *thread)
 {
     uint64_t shortest_ns = BALANCED_PERIODS * collector->threads.plan.period_ns;
-    account_settled(&collector->profile, thread);
+    account_settled(collector, thread);
     if (thread->end_cpu_ns >= thread->birth_cpu_ns + shortest_ns)
         account_birth(&collector->profile, thread, thread->end_cpu_ns);
 }
 
-/* A thread that had an event of its own, or none. REPLACEMENT counts already. */
-static void account_first(struct housekeeping *house, struct thread *thread,
-                          const struct event *replacement)
+/* A thread that had an event of its own, or none. REPLACEMENT counts already; returns the thread's
+ * CPU clock at the moment it began to. */
+static uint64_t account_first(struct housekeeping *house, struct thread *thread,
+                              const struct event *replacement)
 {
     struct collector *collector = house->collector;
     pid_t pid = collector->threads.plan.app_pid;
@@ -94,43 +101,45 @@ static void account_first(struct housekeeping *house, struct thread *thread,
     else if (is_new && cpu_ns > thread->birth_cpu_ns)
         thread->owed_ns = cpu_ns - thread->birth_cpu_ns;
     thread_refresh_name(pid, thread);
+    return cpu_ns;
 }
 
 /* A settled thread whose event is replaced: both count for a while, and we may be kept from running
  * in between, so the new one's count is taken off. */
-static void account_again(struct collector *collector, struct thread *thread,
-                          const struct event *replacement)
+static uint64_t account_again(struct collector *collector, struct thread *thread,
+                              const struct event *replacement)
 {
     uint64_t before_ns, old_ns, after_ns;
     for (unsigned i = 0; i < READS_MAX; i++) {
         if (event_read_count(replacement, &before_ns) != 0 ||
             event_read_count(&thread->event, &old_ns) != 0 ||
             event_read_count(replacement, &after_ns) != 0)
-            return;
+            return 0;
         if (after_ns - before_ns < READS_APART_NS)
             break;
     }
     if (old_ns > before_ns)
-        account_settled_to(&collector->profile, thread, old_ns - before_ns);
+        account_settled_to(collector, thread, old_ns - before_ns);
+    return thread->base_cpu_ns + thread->count_ns - thread->stolen_ns;
 }
 
 /* The samples of THREAD's event up to now are taken, and its books brought up to the moment at
  * which REPLACEMENT began to count. */
-static void account_before_replacement(struct housekeeping *house, struct thread *thread,
-                                       const struct event *replacement, uint64_t since_ns)
+static uint64_t account_before_replacement(struct housekeeping *house, struct thread *thread,
+                                           const struct event *replacement, uint64_t since_ns)
 {
     if (thread->event.mapping != NULL)
         collector_drain_thread(house->collector, thread, since_ns);
     if (thread->settled)
-        account_again(house->collector, thread, replacement);
-    else
-        account_first(house, thread, replacement);
+        return account_again(house->collector, thread, replacement);
+    return account_first(house, thread, replacement);
 }
 
 static void settle(struct housekeeping *house, struct thread *thread)
 {
     struct event event;
     struct event_shape shape;
+    uint64_t since_ns = sys_clock_ns(CLOCK_MONOTONIC);
     int result = thread_open_settled(&house->collector->threads, thread, &event, &shape);
     thread->refused = result != 0 && result != -ESRCH;
     thread->retry_ns = sys_clock_ns(CLOCK_MONOTONIC) + RETRY_NS;
@@ -138,10 +147,8 @@ static void settle(struct housekeeping *house, struct thread *thread)
     house->settling_refused |= result == -EACCES;
     if (result != 0)
         return;
-    uint64_t since_ns = sys_clock_ns(CLOCK_MONOTONIC);
-    event_enable(&event);
-    account_before_replacement(house, thread, &event, since_ns);
-    thread_replace(thread, &event, &shape);
+    uint64_t base_cpu_ns = account_before_replacement(house, thread, &event, since_ns);
+    thread_replace(thread, &event, &shape, base_cpu_ns);
 }
 
 /* A scan of the process's threads, and when it is made. */

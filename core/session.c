@@ -123,6 +123,7 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     struct birth *birth = &slot->birth;
     struct event_shape shape = *unperiodic;
     struct event event;
+    shape.disabled = true;
     uint64_t random = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)birth->tid << 36);
     birth->ended = false;
     birth->plain = __atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) != 0;

@@ -23,6 +23,9 @@
 #define UNLIMITED_BYTES      (64u * 1024 * 1024) /* what we take where nothing limits us */
 #define REDRAW_SAMPLES       32u
 
+/* Clocks of running threads are updated every tick; the slowest kernels have 100 a second. */
+#define CLOCK_LATE_NS 10000000u
+
 /* A scan may find a thread this long before its own post is read. */
 #define SCANNED_EARLY_NS 10000000000u
 
@@ -197,7 +200,7 @@ int thread_open_settled(struct threads *threads, const struct thread *thread, st
 }
 
 void thread_replace(struct thread *thread, const struct event *settled,
-                    const struct event_shape *shape)
+                    const struct event_shape *shape, uint64_t base_cpu_ns)
 {
     event_close(&thread->event);
     thread->event = *settled;
@@ -208,6 +211,8 @@ void thread_replace(struct thread *thread, const struct event *settled,
     thread->period_ns = shape->period_ns;
     thread->period_is_new = true;
     thread->count_ns = 0;
+    thread->base_cpu_ns = base_cpu_ns;
+    thread->stolen_ns = 0;
     thread->samples_since_draw = 0;
 }
 
@@ -223,6 +228,20 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
     shape_fit_stack(&larger);
     return thread->wants_more_stack && threads->plan.stack_bytes == 0 &&
            larger.stack_bytes > thread->stack_bytes;
+}
+
+uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns)
+{
+    uint64_t slack_ns = thread->end_cpu_ns != 0 ? 0 : CLOCK_LATE_NS;
+    uint64_t cpu_ns = thread->end_cpu_ns != 0
+                          ? thread->end_cpu_ns
+                          : thread_read_cpu_ns(threads->plan.app_pid, thread->tid);
+    if (thread->base_cpu_ns == 0 || cpu_ns < thread->base_cpu_ns)
+        return 0;
+    uint64_t used_ns = cpu_ns - thread->base_cpu_ns + slack_ns + thread->stolen_ns;
+    uint64_t stolen_ns = count_ns > used_ns ? count_ns - used_ns : 0;
+    thread->stolen_ns += stolen_ns;
+    return stolen_ns;
 }
 
 void thread_redraw_period(struct threads *threads, struct thread *thread)

@@ -41,6 +41,8 @@ struct thread {
     bool sampled;           /* its event has made a record */
     bool scanned;           /* it was found in /proc, not by its birth */
     uint32_t scan;          /* the last scan of /proc that saw it */
+    uint64_t base_cpu_ns;   /* settled: its CPU clock when the event began to count */
+    uint64_t stolen_ns;     /* settled: what the event has counted and the thread has not used */
     uint64_t count_ns;      /* settled: at the last sample */
     uint32_t last_node;     /* of the profile, where its last sample went; PROFILE_NONE */
     uint32_t samples_since_draw;
@@ -96,13 +98,22 @@ void threads_retire(struct threads *threads, struct thread *thread);
 int thread_open_settled(struct threads *threads, const struct thread *thread, struct event *settled,
                         struct event_shape *shape);
 
-/* Ends the old event of THREAD and goes on with SETTLED. */
+/* Ends the old event of THREAD and goes on with SETTLED, which began to count when the thread's CPU
+ * clock stood at BASE_CPU_NS (0: not known). */
 void thread_replace(struct thread *thread, const struct event *settled,
-                    const struct event_shape *shape);
+                    const struct event_shape *shape, uint64_t base_cpu_ns);
 
 /* Does THREAD's ring take more than its share of the budget, or do its stacks need a larger copy?
  */
 bool thread_is_misfit(const struct threads *threads, const struct thread *thread);
+
+/*
+ * What a settled thread's event has counted up to COUNT_NS beyond what the thread has used, and was
+ * not told before. A task clock runs on while a hypervisor keeps the processor, and in interrupts;
+ * the thread's CPU clock does not. The clock read from outside may be a tick late, so it tells to
+ * 10 ms.
+ */
+uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns);
 
 /* Draws a new period now and then, so that sampling is in step with nothing. */
 void thread_redraw_period(struct threads *threads, struct thread *thread);

@@ -204,7 +204,7 @@ static struct thread *settled(struct threads *threads, uint32_t count, struct ev
         return NULL;
     CHECK_U64(event.mapping_bytes, shape->ring_bytes + EVENT_PAGE_BYTES);
     event_enable(&event);
-    thread_replace(thread, &event, shape);
+    thread_replace(thread, &event, shape, 0);
     return thread;
 }
 
@@ -281,7 +281,7 @@ TEST(a_settled_event_takes_over)
     thread->count_ns = 12345;
     struct event event;
     REQUIRE(thread_open_settled(&threads, thread, &event, &shape) == 0);
-    thread_replace(thread, &event, &shape);
+    thread_replace(thread, &event, &shape, 0);
     CHECK(fcntl(first.fd, F_GETFD) == -1 && errno == EBADF);
     CHECK(thread->settled && thread->period_is_new);
     CHECK_U64(thread->count_ns, 0);
@@ -330,7 +330,7 @@ TEST(cut_stacks_ask_for_a_larger_copy_once)
     REQUIRE(thread_is_misfit(&threads, thread));
     REQUIRE(thread_open_settled(&threads, thread, &event, &larger) == 0);
     CHECK(larger.stack_bytes > shape.stack_bytes);
-    thread_replace(thread, &event, &larger);
+    thread_replace(thread, &event, &larger, 0);
     thread->wants_more_stack = true;
     CHECK(!thread_is_misfit(&threads, thread));
     event_close(&thread->event);
