@@ -14,7 +14,7 @@
 
 #define CACHE_LOG_ENTRIES 14 /* of rules per address; 16384 entries are 2 MiB, touched as used */
 
-#define ENTRY_CODE_BYTES 256u
+#define ENTRY_CODE_BYTES 128u
 
 enum symbol { CREATE, POLICY, CACHE_SIZE, FLUSH, INIT, STEP, GET_REG, SEARCH };
 
@@ -246,12 +246,12 @@ static bool is_entry_code(struct unwinder *unwinder, uint64_t ip)
 
 static enum unwind_end end_of(struct unwinder *unwinder, int step_result, uint64_t last_ip)
 {
-    if (is_entry_code(unwinder, last_ip))
+    /* libunwind also says "no more frames" where it had no table and its guess led nowhere. */
+    bool by_table = unwinder->unknown_ip != last_ip && unwinder->unknown_ip != last_ip - 1;
+    if (!by_table && is_entry_code(unwinder, last_ip))
         return UNWIND_ROOT;
     if (unwinder->beyond_copy)
         return UNWIND_CUT;
-    /* libunwind also says "no more frames" where it had no table and its guess led nowhere. */
-    bool by_table = unwinder->unknown_ip != last_ip && unwinder->unknown_ip != last_ip - 1;
     return step_result == 0 && by_table ? UNWIND_ROOT : UNWIND_NO_RULE;
 }
 

@@ -1,0 +1,113 @@
+/*
+ * A sample of this very process for the tests of the stages behind the rings: its threads,
+ * libunwind as the preload loads it, and a call chain whose return addresses are known without any
+ * unwinding.
+ */
+#ifndef SELFSAMPLE_TESTS_SAMPLE_FIXTURE_H
+#define SELFSAMPLE_TESTS_SAMPLE_FIXTURE_H
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "event.h"
+#include "record.h"
+#include "ring.h"
+#include "unwind.h"
+
+#define FIXTURE_STACK_BYTES 32768u
+
+/* Copies out of the ring: a record lives no longer than its place there. */
+struct fixture_sample {
+    struct record record;
+    uint64_t registers[ARCH_PERF_REGISTER_COUNT];
+    uint8_t stack[FIXTURE_STACK_BYTES];
+};
+
+/* Where the functions of the chain return to, outermost last. */
+static uint64_t fixture_returns[3];
+static volatile int fixture_sink;
+
+#define FIXTURE_CHAIN __attribute__((noinline))
+
+/* Runs for some ms without touching memory: an interrupt finds it here. */
+FIXTURE_CHAIN static void fixture_leaf(unsigned long rounds)
+{
+    fixture_returns[0] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+    for (unsigned long i = 0; i < rounds; i++)
+        __asm__ volatile("");
+}
+
+FIXTURE_CHAIN static void fixture_middle(unsigned long rounds)
+{
+    fixture_returns[1] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+    fixture_leaf(rounds);
+    fixture_sink++; /* not a tail call */
+}
+
+FIXTURE_CHAIN static void fixture_outer(unsigned long rounds)
+{
+    fixture_returns[2] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+    fixture_middle(rounds);
+    fixture_sink++;
+}
+
+/* Takes the oldest sample out of RING whose instruction lies in FUNCTION. */
+static inline bool fixture_take(struct ring *ring, void *function, struct fixture_sample *sample)
+{
+    static uint64_t bounce[RECORD_BYTES_MAX / 8];
+    size_t bytes;
+    bool found = false;
+    for (const void *data; !found && (data = ring_peek(ring, &bytes, bounce)) != NULL;) {
+        struct record *record = &sample->record;
+        found = record_decode(record, data, bytes, false) == 0 && record->kind == RECORD_SAMPLE &&
+                record->sample.registers != NULL &&
+                record->sample.registers[ARCH_PERF_INDEX_IP] - (uint64_t)(uintptr_t)function < 512;
+        if (found) {
+            memcpy(sample->registers, record->sample.registers, sizeof sample->registers);
+            memcpy(sample->stack, record->sample.stack, record->sample.stack_bytes);
+            record->sample.registers = sample->registers;
+            record->sample.stack = sample->stack;
+        }
+        ring_advance(ring, bytes);
+    }
+    return found;
+}
+
+/* Calls RUN with an event on this thread until a sample lies in FUNCTION. Skips the test where
+ * there are no events. */
+static inline void fixture_sample_in(void *function, void (*run)(unsigned long),
+                                     struct fixture_sample *sample)
+{
+    const struct event_shape shape = {
+        .period_ns = 500000, .stack_bytes = FIXTURE_STACK_BYTES, .ring_bytes = 1u << 20};
+    struct event_traits traits;
+    struct event event;
+    bool found = false;
+    if (event_probe(&traits, false) != 0)
+        SKIP("the kernel refuses perf_event_open");
+    for (unsigned i = 0; i < 100 && !found; i++) {
+        REQUIRE(event_open(&event, &traits, &shape, 0) == 0 && event_enable(&event) == 0);
+        struct ring ring = ring_over(event.mapping, event.mapping_bytes);
+        run(2000000);
+        found = fixture_take(&ring, function, sample);
+        event_close(&event);
+    }
+    REQUIRE(found);
+}
+
+/* libunwind, once for the program; NULL where it is not installed. */
+static inline const struct unwind_library *fixture_libunwind(void)
+{
+    static struct unwind_library library;
+    if (library.address_space != NULL)
+        return &library;
+    void *handle = dlopen(unwind_library_file, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL)
+        return NULL;
+    for (unsigned i = 0; i < UNWIND_SYMBOLS; i++)
+        library.symbols[i] = dlsym(handle, unwind_symbol_names[i]);
+    return unwind_library_prepare(&library) == 0 ? &library : NULL;
+}
+
+#endif

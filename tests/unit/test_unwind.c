@@ -1,0 +1,353 @@
+/*
+ * unwind: stacks of this very process, by libunwind and along frame pointers, against the return
+ * addresses that the functions themselves saw.
+ */
+#include "unwind.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "sample_fixture.h"
+
+static struct arena arena;
+static struct app_memory memory;
+static struct modules modules;
+static struct unwinder unwinder;
+static uint64_t ips[UNWIND_FRAMES_MAX];
+static struct fixture_sample taken;
+
+static const struct unwind_library no_library;
+
+static void prepare(const struct unwind_library *library)
+{
+    if (library == NULL)
+        SKIP("libunwind is not installed");
+    arena_destroy(&arena);
+    app_memory_init(&memory, &arena);
+    modules_init(&modules, &arena, &memory, 0);
+    REQUIRE(modules_scan(&modules) == 0);
+    unwinder_init(&unwinder, library, &modules, &memory, &arena);
+}
+
+static struct unwind_sample whole_sample(void)
+{
+    return (struct unwind_sample){.registers = taken.registers,
+                                  .stack = taken.stack,
+                                  .stack_bytes = taken.record.sample.stack_bytes};
+}
+
+/* The leaf is the instruction itself, its callers are inside their calls. */
+static void check_chain(size_t count)
+{
+    REQUIRE(count > 4);
+    CHECK_U64(ips[0], taken.registers[ARCH_PERF_INDEX_IP]);
+    for (unsigned i = 0; i < 3; i++)
+        CHECK_U64(ips[i + 1], fixture_returns[i] - 1);
+}
+
+static void check_name(uint64_t ip, const char *name)
+{
+    Dl_info info;
+    REQUIRE(dladdr((void *)(uintptr_t)ip, &info) != 0);
+    CHECK_STR(info.dli_sname, name);
+}
+
+TEST(libunwind_finds_the_chain_and_the_root)
+{
+    enum unwind_end end;
+    prepare(fixture_libunwind());
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    struct unwind_sample sample = whole_sample();
+    size_t count = unwind_stack(&unwinder, &sample, ips, &end);
+    check_chain(count);
+    CHECK_U64(end, UNWIND_ROOT);
+    CHECK(count < 20);
+    check_name(ips[count - 2], "__libc_start_main");
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), count); /* now out of its cache */
+    check_chain(count);
+    modules_close(&modules);
+}
+
+TEST(frame_pointers_find_the_chain_and_know_no_root)
+{
+    enum unwind_end end;
+    prepare(&no_library);
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    struct unwind_sample sample = whole_sample();
+    check_chain(unwind_stack(&unwinder, &sample, ips, &end));
+    CHECK(end != UNWIND_ROOT);
+    modules_close(&modules);
+}
+
+/* Whatever is left of the copy: what is found is the beginning of the whole, and is not called
+ * whole. */
+static void check_cuts(const struct unwind_library *library)
+{
+    static uint64_t whole[UNWIND_FRAMES_MAX];
+    enum unwind_end end, whole_end;
+    prepare(library);
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    struct unwind_sample sample = whole_sample();
+    size_t whole_count = unwind_stack(&unwinder, &sample, whole, &whole_end);
+    size_t most = 0;
+    for (size_t bytes = 0; bytes < whole_sample().stack_bytes && most < whole_count; bytes += 8) {
+        sample.stack_bytes = bytes;
+        size_t count = unwind_stack(&unwinder, &sample, ips, &end);
+        REQUIRE(count >= 1 && count <= whole_count);
+        CHECK_MEM(ips, whole, count * sizeof *ips);
+        if (count < whole_count)
+            CHECK_U64(end, UNWIND_CUT);
+        most = count > most ? count : most;
+    }
+    CHECK_U64(most, whole_count);
+    modules_close(&modules);
+}
+
+TEST(cut_copies_give_cut_stacks)
+{
+    check_cuts(fixture_libunwind());
+}
+
+TEST(cut_copies_give_cut_stacks_along_frame_pointers)
+{
+    check_cuts(&no_library);
+}
+
+/*
+ * bare_leaf has no unwind information; bare_caller has, and calls it with a frame pointer that
+ * leads nowhere. As in the stubs of libc, the word on top of the stack is the return address.
+ */
+__asm__(".text\n"
+        "bare_leaf:\n"
+        "1: decq %rdi\n"
+        "jnz 1b\n"
+        "ret\n"
+        ".skip 512, 0x90\n" /* nothing else counts as this function */
+        "bare_caller:\n"
+        ".cfi_startproc\n"
+        "pushq %rbp\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        ".cfi_rel_offset %rbp, 0\n"
+        "xorl %ebp, %ebp\n"
+        "call bare_leaf\n"
+        "bare_caller_goes_on:\n"
+        "popq %rbp\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        ".cfi_restore %rbp\n"
+        "ret\n"
+        ".cfi_endproc\n");
+
+void bare_leaf(void);
+void bare_caller(unsigned long rounds);
+void bare_caller_goes_on(void);
+
+FIXTURE_CHAIN static void call_bare(unsigned long rounds)
+{
+    fixture_returns[0] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+    bare_caller(rounds);
+    fixture_sink++;
+}
+
+TEST(a_leaf_without_unwind_information_has_a_caller)
+{
+    enum unwind_end end;
+    prepare(fixture_libunwind());
+    fixture_sample_in(bare_leaf, call_bare, &taken);
+    struct unwind_sample sample = whole_sample();
+    size_t count = unwind_stack(&unwinder, &sample, ips, &end);
+    REQUIRE(count > 4);
+    CHECK_U64(ips[0], taken.registers[ARCH_PERF_INDEX_IP]);
+    CHECK_U64(ips[1], (uint64_t)(uintptr_t)bare_caller_goes_on - 1);
+    CHECK_U64(ips[3], fixture_returns[0] - 1);
+    CHECK_U64(end, UNWIND_ROOT);
+    modules_close(&modules);
+}
+
+static uint64_t raise_returns;
+
+static void handler(int signal)
+{
+    (void)signal;
+    fixture_leaf(2000000);
+    fixture_sink++;
+}
+
+FIXTURE_CHAIN static void raise_in(unsigned long rounds)
+{
+    (void)rounds;
+    raise_returns = (uint64_t)(uintptr_t)__builtin_return_address(0);
+    raise(SIGUSR1);
+    fixture_sink++;
+}
+
+TEST(through_a_signal_frame)
+{
+    enum unwind_end end;
+    prepare(fixture_libunwind());
+    struct sigaction action = {.sa_handler = handler}, before;
+    sigaction(SIGUSR1, &action, &before);
+    fixture_sample_in(fixture_leaf, raise_in, &taken);
+    sigaction(SIGUSR1, &before, NULL);
+    struct unwind_sample sample = whole_sample();
+    size_t count = unwind_stack(&unwinder, &sample, ips, &end), returns = 0;
+    while (returns < count && !unwind_is_signal_return(&unwinder, ips[returns]))
+        returns++;
+    CHECK(returns >= 2 && returns < count); /* the leaf, the handler, what called that */
+    size_t raised = returns;
+    while (raised < count && ips[raised] != raise_returns - 1)
+        raised++;
+    CHECK(raised < count);
+    CHECK_U64(end, UNWIND_ROOT);
+    modules_close(&modules);
+}
+
+/* A thread and its event. */
+struct sampled_thread {
+    struct event_traits traits;
+    struct event event;
+    int result;
+};
+
+static void *run_sampled(void *argument)
+{
+    struct sampled_thread *self = argument;
+    const struct event_shape shape = {
+        .period_ns = 500000, .stack_bytes = FIXTURE_STACK_BYTES, .ring_bytes = 1u << 20};
+    self->result = event_open(&self->event, &self->traits, &shape, 0);
+    event_enable(&self->event);
+    fixture_outer(2000000);
+    return NULL;
+}
+
+TEST(the_root_of_a_thread)
+{
+    enum unwind_end end;
+    struct sampled_thread self = {.result = 0};
+    bool found = false;
+    prepare(fixture_libunwind());
+    if (event_probe(&self.traits, false) != 0)
+        SKIP("the kernel refuses perf_event_open");
+    for (unsigned i = 0; i < 100 && !found; i++) {
+        pthread_t thread;
+        REQUIRE(pthread_create(&thread, NULL, run_sampled, &self) == 0);
+        pthread_join(thread, NULL);
+        REQUIRE(self.result == 0);
+        struct ring ring = ring_over(self.event.mapping, self.event.mapping_bytes);
+        found = fixture_take(&ring, fixture_leaf, &taken);
+        event_close(&self.event);
+    }
+    REQUIRE(found);
+    struct unwind_sample sample = whole_sample();
+    size_t count = unwind_stack(&unwinder, &sample, ips, &end);
+    check_chain(count);
+    CHECK_U64(end, UNWIND_ROOT);
+    modules_close(&modules);
+}
+
+/* Random registers and stacks: no crash, no end that is none. */
+static void check_garbage(const struct unwind_library *library)
+{
+    uint64_t random = 99;
+    enum unwind_end end;
+    prepare(library);
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    for (unsigned round = 0; round < 3000; round++) {
+        struct fixture_sample bad = taken;
+        for (unsigned i = 0; i < 1 + round % 40; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            uint64_t value = round % 3 == 0 ? random : taken.registers[random >> 60];
+            size_t at = (random >> 20) % 256;
+            memcpy(bad.stack + 8 * at, &value, 8);
+            if (i % 8 == 7)
+                bad.registers[(random >> 40) % ARCH_PERF_REGISTER_COUNT] = value;
+        }
+        size_t bytes = whole_sample().stack_bytes;
+        struct unwind_sample sample = {bad.registers, bad.stack, bytes - bytes / 800 * (round % 9)};
+        size_t count = unwind_stack(&unwinder, &sample, ips, &end);
+        CHECK(count >= 1 && count <= UNWIND_FRAMES_MAX);
+        CHECK(end <= UNWIND_NO_RULE);
+    }
+    modules_close(&modules);
+}
+
+TEST(damaged_stacks)
+{
+    check_garbage(fixture_libunwind());
+}
+
+TEST(damaged_stacks_along_frame_pointers)
+{
+    check_garbage(&no_library);
+}
+
+/* A frame pointer that points at itself, or up and down: no more frames than there are words. */
+TEST(frame_pointers_in_a_circle)
+{
+    enum unwind_end end;
+    prepare(&no_library);
+    uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[64] = {0};
+    uint64_t code = (uint64_t)(uintptr_t)fixture_leaf + 8;
+    registers[ARCH_PERF_INDEX_SP] = 0x10000;
+    registers[ARCH_PERF_INDEX_FP] = 0x10000;
+    registers[ARCH_PERF_INDEX_IP] = code;
+    stack[0] = 0x10000;
+    stack[1] = code;
+    struct unwind_sample sample = {registers, (const uint8_t *)stack, sizeof stack};
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
+    CHECK_U64(end, UNWIND_NO_RULE);
+    stack[0] = 0x10020;
+    stack[4] = 0x10010;
+    stack[5] = code;
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 3);
+    modules_close(&modules);
+}
+
+TEST(without_memory_for_anything)
+{
+    enum unwind_end end;
+    prepare(fixture_libunwind());
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    struct unwind_sample sample = whole_sample();
+    modules_close(&modules);
+    for (int nth = 1; nth < 40; nth++) {
+        arena_destroy(&arena);
+        arena.fail_countdown = nth;
+        app_memory_init(&memory, &arena);
+        modules_init(&modules, &arena, &memory, 0);
+        modules_scan(&modules);
+        unwinder_init(&unwinder, fixture_libunwind(), &modules, &memory, &arena);
+        CHECK(unwind_stack(&unwinder, &sample, ips, &end) >= 1);
+        CHECK_U64(ips[0], taken.registers[ARCH_PERF_INDEX_IP]);
+        arena.fail_countdown = 0;
+        modules_close(&modules);
+    }
+}
+
+TEST(calls_are_told_from_other_code)
+{
+    static const struct {
+        uint8_t code[ARCH_CALL_BYTES];
+        int is_call;
+    } cases[] = {
+        {{0x90, 0x90, 0xe8, 1, 2, 3, 4}, 1},             /* call rel32 */
+        {{0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0}, 1}, /* call *%rax */
+        {{0x90, 0x90, 0x90, 0x90, 0x41, 0xff, 0xd4}, 1}, /* call *%r12 */
+        {{0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0x10}, 1}, /* call *(%rax) */
+        {{0x90, 0x90, 0x90, 0x90, 0xff, 0x50, 0x08}, 1}, /* call *8(%rax) */
+        {{0x90, 0x90, 0x90, 0x90, 0xff, 0x14, 0xd0}, 1}, /* call *(%rax,%rdx,8) */
+        {{0x90, 0x90, 0x90, 0xff, 0x54, 0x24, 0x10}, 1}, /* call *16(%rsp) */
+        {{0x90, 0xff, 0x15, 1, 2, 3, 4}, 1},             /* call *disp32(%rip) */
+        {{0x90, 0xff, 0x90, 1, 2, 3, 4}, 1},             /* call *disp32(%rax) */
+        {{0xff, 0x94, 0x24, 1, 2, 3, 4}, 1},             /* call *disp32(%rsp) */
+        {{0xff, 0x14, 0xc5, 1, 2, 3, 4}, 1},             /* call *disp32(,%rax,8) */
+        {{0x90, 0x90, 0xe9, 1, 2, 3, 4}, 0},             /* jmp rel32 */
+        {{0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xe0}, 0}, /* jmp *%rax */
+        {{0x90, 0x90, 0x90, 0x90, 0x90, 0x0f, 0x05}, 0}, /* syscall */
+        {{0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90}, 0}, /* nop */
+        {{0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0x15}, 0}, /* only the start of a call */
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (arch_ends_in_call(cases[i].code) != cases[i].is_call)
+            check_fail(__FILE__, __LINE__, "case %u", i);
+}
