@@ -25,7 +25,7 @@ void mailbox_cancel(struct mailbox_slot *slot)
 uint32_t mailbox_post(struct mailbox *mailbox, struct mailbox_slot *slot)
 {
     __atomic_store_n(&slot->state, MAILBOX_BORN, __ATOMIC_RELEASE);
-    return __atomic_add_fetch(&mailbox->unread, 1, __ATOMIC_RELEASE);
+    return __atomic_add_fetch(&mailbox->unread, 1, __ATOMIC_SEQ_CST);
 }
 
 bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth)

@@ -177,6 +177,15 @@ static bool turn(struct run *run)
     return !last;
 }
 
+/* A birth sees sleeps_long and wakes us, or came before it was set and is seen here. */
+static void sleep_if_idle(struct session *session, uint32_t wakes, uint64_t ns)
+{
+    __atomic_store_n(&session->sleeps_long, ns > SLEEP_NS_YOUNG, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&session->mailbox.unread, __ATOMIC_SEQ_CST) == 0)
+        helper_sleep(&session->helper, wakes, ns);
+    __atomic_store_n(&session->sleeps_long, 0, __ATOMIC_RELAXED);
+}
+
 void session_run(void *context)
 {
     struct session *session = context;
@@ -193,9 +202,7 @@ void session_run(void *context)
             break;
         uint64_t ns = sleep_ns(&run);
         kernel_symbols_get_on(&run, ns);
-        __atomic_store_n(&session->sleeps_long, ns > SLEEP_NS_YOUNG, __ATOMIC_RELAXED);
-        helper_sleep(&session->helper, wakes, ns);
-        __atomic_store_n(&session->sleeps_long, 0, __ATOMIC_RELAXED);
+        sleep_if_idle(session, wakes, ns);
     }
     if (!run.collector.exec_seen)
         housekeeping_close_accounts(&run.house);

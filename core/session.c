@@ -155,7 +155,7 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
     slot->birth.tid = (pid_t)sys0(SYS_gettid);
     uint32_t waiting = birth_begin(session, slot, &shape);
     if (waiting % BIRTHS_TO_WAKE == 0 ||
-        __atomic_load_n(&session->sleeps_long, __ATOMIC_RELAXED) != 0)
+        __atomic_load_n(&session->sleeps_long, __ATOMIC_SEQ_CST) != 0)
         helper_wake(&session->helper);
 }
 
