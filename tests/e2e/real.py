@@ -49,4 +49,3 @@ def check_real(who, result, name, executable, whole=0.995):
     kernel = profile.sum_where(lambda stack: stack[-1].endswith("_[k]"))
     expect(who.sees_kernel or kernel == 0, f"kernel frames: {kernel} us")
     expect(not who.sees_kernel or profile.unseen() == 0, f"unseen: {profile.unseen()} us")
-    return profile
