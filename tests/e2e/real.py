@@ -2,7 +2,8 @@
 
 import re
 
-from harness import bare, check_sum, entry_root, expect, run, same, top_directory
+from folded import entry_root
+from harness import bare, check_sum, expect, run, same, top_directory
 
 _bare_runs = {}
 

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import time
 
-from harness import (SOURCES, Skip, both, expect, has_path, main, near, near_ms, need, need_root,
+from folded import has_path
+from harness import (SOURCES, Skip, both, expect, main, near, near_ms, need, need_root,
                      private_directory, program, run, shared, test)
 
 FLAMEGRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"

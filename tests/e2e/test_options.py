@@ -4,8 +4,9 @@
 import re
 import time
 
-from harness import (Profile, both, check_sum, expect, main, near, near_ms, need_root,
-                     paranoid, private_directory, program, run, test)
+from folded import Profile
+from harness import (both, check_sum, expect, main, near, near_ms, need_root, paranoid,
+                     private_directory, program, run, test)
 
 WRONG = [("RATE", "fast"), ("RATE", "0"), ("RATE", "-5"), ("STACK", "70000"), ("STACK", "x"),
          ("KERNEL", "maybe"), ("THREADS", "names"), ("UNIT", "ms"), ("CHILDREN", "2"),

@@ -5,8 +5,8 @@ import os
 import signal
 import subprocess
 
-from harness import (EVERYONE, entry_root, expect, is_whole, main, need, private_directory, run,
-                     test, thread_roots, wait_until)
+from folded import entry_root, is_whole, thread_roots
+from harness import EVERYONE, expect, main, need, private_directory, run, test, wait_until
 from real import check_real, profile_of, run_real
 
 NODE = """

@@ -5,7 +5,8 @@ import re
 import shutil
 import subprocess
 
-from harness import (Skip, both, entry_root, expect, has_path, main, near, program, run, test)
+from folded import entry_root, has_path
+from harness import Skip, both, expect, main, near, program, run, test
 
 VARIANTS = {
     "omit-frame-pointer": "-fomit-frame-pointer",
