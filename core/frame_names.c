@@ -75,10 +75,10 @@ static void name_kernel(struct frame_names *names, const uint32_t *frames,
                         struct arena *scratch)
 {
     kernel_symbols_resolve(names->kernel, requests, count, arena, scratch);
+    names->kernel_hidden = names->kernel->state == KERNEL_SYMBOLS_HIDDEN;
     for (uint32_t i = 0; i < count; i++) {
         char buffer[UNNAMED_BYTES];
         struct text text = text_over(buffer, sizeof buffer);
-        names->kernel_hidden |= requests[i].name == NULL;
         folded_clean_name(&text, requests[i].name != NULL ? requests[i].name : "[kernel]");
         text_put(&text, "_[k]");
         names->names[frames[i]] = requests[i].name != NULL ? copy(arena, &text) : "[kernel]";

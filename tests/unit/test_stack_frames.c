@@ -1,0 +1,236 @@
+/* stack_frames: what a sample of this very process becomes, frame by frame. */
+#include "stack_frames.h"
+
+#include "sample_fixture.h"
+
+static struct arena arena;
+static struct app_memory memory;
+static struct modules modules;
+static struct unwinder unwinder;
+static struct profile profile;
+static struct stack_builder builder;
+static struct fixture_sample taken;
+
+static const struct unwind_library no_library;
+
+static uint64_t address_of(const void *at)
+{
+    return (uint64_t)(uintptr_t)at;
+}
+
+static void prepare(const struct unwind_library *library, enum config_threads threads,
+                    uint64_t our_address)
+{
+    arena_destroy(&arena);
+    app_memory_init(&memory, &arena);
+    modules_init(&modules, &arena, &memory, our_address);
+    REQUIRE(modules_scan(&modules) == 0);
+    unwinder_init(&unwinder, library, &modules, &memory, &arena);
+    profile_init(&profile, &arena);
+    REQUIRE(stack_builder_init(&builder, &modules, &unwinder, &profile, threads, &arena) == 0);
+}
+
+/* A sample without any user state, and COUNT kernel frames. */
+static struct record kernel_record(const uint64_t *ips, size_t count)
+{
+    return (struct record){.kind = RECORD_SAMPLE,
+                           .sample = {.kernel_ips = ips, .kernel_ip_count = count}};
+}
+
+static void check_text_frame(uint32_t frame, const char *text)
+{
+    REQUIRE(frame < profile_frame_count(&profile));
+    CHECK_U64(profile_frame_at(&profile, frame)->module, FRAME_OF_TEXT);
+    CHECK_STR(stack_text(&builder, profile_frame_at(&profile, frame)->address), text);
+}
+
+static void check_kernel_frame(uint32_t frame, uint64_t address)
+{
+    REQUIRE(frame < profile_frame_count(&profile));
+    CHECK_U64(profile_frame_at(&profile, frame)->module, FRAME_OF_KERNEL);
+    CHECK_U64(profile_frame_at(&profile, frame)->address, address);
+}
+
+TEST(without_user_state_there_are_thread_and_kernel)
+{
+    const uint64_t ips[] = {0xffffffff81000003, 0xffffffff81000002, 0xffffffff81000001};
+    enum unwind_end end = UNWIND_CUT;
+    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "worker;1"};
+    prepare(&no_library, CONFIG_THREADS_NAME, 0);
+    struct record record = kernel_record(ips, 3);
+    REQUIRE(stack_frames(&builder, &thread, &record, &end) == 5);
+    CHECK_U64(end, UNWIND_ROOT);
+    check_text_frame(builder.frames[0], "worker:1");
+    check_text_frame(builder.frames[1], "[exec]");
+    for (unsigned i = 0; i < 3; i++)
+        check_kernel_frame(builder.frames[2 + i], 0xffffffff81000001 + i);
+}
+
+TEST(threads_of_one_name_share_a_frame)
+{
+    enum unwind_end end;
+    struct thread one = {.tid = 42, .text = UINT32_MAX, .name = "worker"};
+    struct thread two = {.tid = 43, .text = UINT32_MAX, .name = "worker"};
+    struct thread nameless = {.tid = 44, .text = UINT32_MAX};
+    struct record record = kernel_record(NULL, 0);
+    prepare(&no_library, CONFIG_THREADS_NAME, 0);
+    stack_frames(&builder, &one, &record, &end);
+    uint32_t frame = builder.frames[0];
+    stack_frames(&builder, &two, &record, &end);
+    CHECK_U64(builder.frames[0], frame);
+    stack_frames(&builder, &nameless, &record, &end);
+    check_text_frame(builder.frames[0], "?");
+    prepare(&no_library, CONFIG_THREADS_TID, 0);
+    one.text = two.text = UINT32_MAX;
+    stack_frames(&builder, &one, &record, &end);
+    check_text_frame(builder.frames[0], "worker/42");
+    frame = builder.frames[0];
+    stack_frames(&builder, &two, &record, &end);
+    check_text_frame(builder.frames[0], "worker/43");
+    stack_frames(&builder, &one, &record, &end);
+    CHECK_U64(builder.frames[0], frame);
+    prepare(&no_library, CONFIG_THREADS_NONE, 0);
+    one.text = UINT32_MAX;
+    CHECK_U64(stack_frames(&builder, &one, &record, &end), 1);
+    check_text_frame(builder.frames[0], "[exec]");
+}
+
+TEST(more_kernel_frames_than_are_kept)
+{
+    static uint64_t ips[2 * STACK_KERNEL_FRAMES_MAX];
+    enum unwind_end end;
+    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "t"};
+    for (unsigned i = 0; i < 2 * STACK_KERNEL_FRAMES_MAX; i++)
+        ips[i] = 0xffffffff81000000 + i;
+    struct record record = kernel_record(ips, 2 * STACK_KERNEL_FRAMES_MAX);
+    prepare(&no_library, CONFIG_THREADS_NAME, 0);
+    size_t count = stack_frames(&builder, &thread, &record, &end);
+    CHECK_U64(count, 2 + STACK_KERNEL_FRAMES_MAX);
+    check_kernel_frame(builder.frames[count - 1], ips[0]); /* the leaf is among them */
+}
+
+TEST(the_users_part_is_root_first_in_link_addresses)
+{
+    const uint64_t ip = 0xffffffff81000001;
+    enum unwind_end end;
+    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    const struct unwind_library *library = fixture_libunwind();
+    if (library == NULL)
+        SKIP("libunwind is not installed");
+    prepare(library, CONFIG_THREADS_NAME, 0);
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    taken.record.sample.kernel_ips = &ip;
+    taken.record.sample.kernel_ip_count = 1;
+    size_t count = stack_frames(&builder, &thread, &taken.record, &end);
+    REQUIRE(count > 6);
+    CHECK_U64(end, UNWIND_ROOT);
+    check_text_frame(builder.frames[0], "main");
+    check_kernel_frame(builder.frames[count - 1], ip);
+    const uint64_t expected[] = {taken.registers[ARCH_PERF_INDEX_IP], fixture_returns[0] - 1,
+                                 fixture_returns[1] - 1, fixture_returns[2] - 1};
+    for (unsigned i = 0; i < 4; i++) {
+        const struct profile_frame *frame =
+            profile_frame_at(&profile, builder.frames[count - 2 - i]);
+        const struct region *region = modules_find(&modules, expected[i]);
+        CHECK_U64(frame->module, region->module);
+        CHECK_U64(frame->address, region_link_address(region, expected[i]));
+    }
+    modules_close(&modules);
+}
+
+TEST(our_own_frames_are_left_out)
+{
+    enum unwind_end end;
+    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    const struct unwind_library *library = fixture_libunwind();
+    if (library == NULL)
+        SKIP("libunwind is not installed");
+    prepare(library, CONFIG_THREADS_NAME, address_of(fixture_leaf));
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    size_t count = stack_frames(&builder, &thread, &taken.record, &end);
+    uint32_t ours = modules_find(&modules, address_of(fixture_leaf))->module;
+    CHECK(count >= 2); /* the thread, and libc's start */
+    for (size_t i = 1; i < count; i++)
+        CHECK(profile_frame_at(&profile, builder.frames[i])->module != ours);
+    modules_close(&modules);
+}
+
+TEST(cut_stacks_are_marked_at_the_root)
+{
+    enum unwind_end end;
+    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    prepare(&no_library, CONFIG_THREADS_NAME, 0);
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    taken.record.sample.stack_bytes = 8;
+    size_t count = stack_frames(&builder, &thread, &taken.record, &end);
+    REQUIRE(count >= 3);
+    CHECK(end != UNWIND_ROOT);
+    check_text_frame(builder.frames[0], "main");
+    check_text_frame(builder.frames[1], "[truncated]");
+    modules_close(&modules);
+}
+
+TEST(code_that_is_nowhere)
+{
+    uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[4] = {0};
+    enum unwind_end end;
+    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    registers[ARCH_PERF_INDEX_IP] = 0x1234;
+    registers[ARCH_PERF_INDEX_SP] = 0x7000;
+    struct record record = {.kind = RECORD_SAMPLE,
+                            .sample = {.registers = registers,
+                                       .stack = (const uint8_t *)stack,
+                                       .stack_bytes = sizeof stack}};
+    prepare(&no_library, CONFIG_THREADS_NAME, 0);
+    size_t count = stack_frames(&builder, &thread, &record, &end);
+    REQUIRE(count == 3);
+    CHECK_U64(profile_frame_at(&profile, builder.frames[2])->module, FRAME_OF_UNKNOWN);
+    CHECK_U64(profile_frame_at(&profile, builder.frames[2])->address, 0x1234);
+}
+
+TEST(kernel_time_that_was_not_seen)
+{
+    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    prepare(&no_library, CONFIG_THREADS_NAME, 0);
+    stack_frames_book_kernel(&builder, &thread, 500);
+    stack_frames_book_kernel(&builder, &thread, 250);
+    REQUIRE(profile_node_count(&profile) == 2);
+    CHECK_U64(profile_node_at(&profile, 1)->weight_ns, 750);
+    CHECK_U64(profile_node_at(&profile, 1)->parent, 0);
+    check_text_frame(profile_node_at(&profile, 0)->frame, "main");
+    check_text_frame(profile_node_at(&profile, 1)->frame, "[kernel]");
+    CHECK_U64(profile.weight_ns, 750);
+}
+
+TEST(texts_that_are_none)
+{
+    prepare(&no_library, CONFIG_THREADS_NAME, 0);
+    CHECK_STR(stack_text(&builder, 0), "?");
+    CHECK_STR(stack_text(&builder, UINT64_MAX), "?");
+}
+
+TEST(every_allocation_may_fail)
+{
+    const uint64_t ips[] = {0xffffffff81000003, 0xffffffff81000002};
+    enum unwind_end end;
+    for (int nth = 1; nth < 20; nth++) {
+        struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+        struct record record = kernel_record(ips, 2);
+        prepare(&no_library, CONFIG_THREADS_NAME, 0);
+        arena.fail_countdown = nth;
+        CHECK_U64(stack_frames(&builder, &thread, &record, &end), 4);
+        stack_frames_book_kernel(&builder, &thread, 500);
+        profile_add(&profile, builder.frames, 4, 1000, NULL);
+        arena.fail_countdown = 0;
+        CHECK_U64(stack_frames(&builder, &thread, &record, &end), 4);
+        check_kernel_frame(builder.frames[3], ips[0]);
+        check_text_frame(builder.frames[0], "main");
+    }
+    for (int nth = 1; nth <= 2; nth++) {
+        arena.fail_countdown = nth;
+        CHECK_I64(stack_builder_init(&builder, &modules, &unwinder, &profile, CONFIG_THREADS_NAME,
+                                     &arena),
+                  -12 /* ENOMEM */);
+        arena.fail_countdown = 0;
+    }
+}
