@@ -39,10 +39,15 @@ PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 USER_ID = 65534
 USER_MEMLOCK_BYTES = 8 << 20
 HELPER_COMM = "selfsample"
+MUCH_STOLEN_MS = 40
 
 
 class Failure(Exception):
     """What the test checks does not hold."""
+
+
+class Off(Failure):
+    """A share is off: it says little if the host has taken the CPU away meanwhile."""
 
 
 class Skip(Exception):
@@ -58,7 +63,7 @@ def expect(condition, text):
 def near(actual, wanted, tolerance, what):
     """Fails the test unless actual is within tolerance (absolute) of wanted."""
     if abs(actual - wanted) > tolerance:
-        raise Failure(f"{what}: {actual:.4g}, wanted {wanted:.4g} +- {tolerance:.4g}")
+        raise Off(f"{what}: {actual:.4g}, wanted {wanted:.4g} +- {tolerance:.4g}")
 
 
 def stolen_ms():
@@ -498,16 +503,32 @@ def test(function=None, *, each=None):
     return function
 
 
+def _attempt(function, arguments):
+    if arguments and isinstance(arguments[0], Identity):
+        with arguments[0].active():
+            function(*arguments)
+    else:
+        function(*arguments)
+
+
+def _attempt_undisturbed(name, function, arguments):
+    """Runs a test, and again if a share is off and the host took CPU time away (twice at most)."""
+    global _stolen_before_ms
+    for attempt in (1, 2, 3):
+        _stolen_before_ms = stolen_ms()
+        try:
+            return _attempt(function, arguments)
+        except Off as reason:
+            lost_ms = stolen_ms() - _stolen_before_ms
+            if attempt == 3 or lost_ms < MUCH_STOLEN_MS:
+                raise
+            print(f"# {name} again, {lost_ms} ms were stolen: {reason}", flush=True)
+
+
 def _run_one(name, function, arguments):
     """Runs a test; returns how many failed (0 or 1), or None if it was skipped."""
-    global _stolen_before_ms
-    _stolen_before_ms = stolen_ms()
     try:
-        if arguments and isinstance(arguments[0], Identity):
-            with arguments[0].active():
-                function(*arguments)
-        else:
-            function(*arguments)
+        _attempt_undisturbed(name, function, arguments)
     except Skip as reason:
         print(f"skip {name} {reason}", flush=True)
         return None
