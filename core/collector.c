@@ -67,9 +67,11 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
                       const struct record *record)
 {
     uint64_t count_ns = record->sample.count_ns;
+    if (count_ns < thread->count_ns) /* a damaged record */
+        return 0;
     uint64_t weight_ns = count_ns - thread->count_ns;
     if (thread->settled && weight_ns > 2 * thread->period_ns)
-        weight_ns -= thread_stolen_ns(&collector->threads, thread, count_ns);
+        weight_ns -= thread_stolen_ns(&collector->threads, thread, count_ns, weight_ns - 1);
     if (!thread->settled && !thread->plain &&
         count_ns <= SAMPLING_BIRTH_PERIODS * collector->threads.plan.period_ns)
         weight_ns = sampling_birth_weight_ns(collector->threads.plan.period_ns, thread->period_ns,
@@ -177,19 +179,18 @@ static void handle(struct collector *collector, struct thread *thread, const str
     }
 }
 
-/* Handles the oldest record of THREAD's ring. False where there is none. */
-static bool handle_next(struct collector *collector, struct thread *thread)
+/* Handles the oldest record of THREAD's ring, if there is one. */
+static void handle_next(struct collector *collector, struct thread *thread)
 {
     size_t bytes;
     const void *data = ring_peek(&thread->ring, &bytes, collector->bounce);
     if (data == NULL)
-        return false;
+        return;
     struct record record;
     if (record_decode(&record, data, bytes, collector->threads.plan.traits->kernel_frames) == 0)
         handle(collector, thread, &record);
     ring_advance(&thread->ring, bytes);
     collector_pause(collector);
-    return true;
 }
 
 void collector_pause(const struct collector *collector)

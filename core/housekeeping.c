@@ -41,7 +41,7 @@ static void account_settled_to(struct collector *collector, struct thread *threa
     if (thread->last_node == PROFILE_NONE || count_ns < thread->count_ns)
         return;
     uint64_t more_ns = count_ns - thread->count_ns;
-    uint64_t stolen_ns = thread_stolen_ns(&collector->threads, thread, count_ns);
+    uint64_t stolen_ns = thread_stolen_ns(&collector->threads, thread, count_ns, UINT64_MAX);
     thread->count_ns = count_ns;
     if (more_ns >= stolen_ns)
         profile_top_up(&collector->profile, thread->last_node, more_ns - stolen_ns);

@@ -230,7 +230,8 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
            larger.stack_bytes > thread->stack_bytes;
 }
 
-uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns)
+uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,
+                          uint64_t most_ns)
 {
     uint64_t slack_ns = thread->end_cpu_ns != 0 ? 0 : CLOCK_LATE_NS;
     uint64_t cpu_ns = thread->end_cpu_ns != 0
@@ -240,6 +241,8 @@ uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, 
         return 0;
     uint64_t used_ns = cpu_ns - thread->base_cpu_ns + slack_ns + thread->stolen_ns;
     uint64_t stolen_ns = count_ns > used_ns ? count_ns - used_ns : 0;
+    if (stolen_ns > most_ns)
+        stolen_ns = most_ns;
     thread->stolen_ns += stolen_ns;
     return stolen_ns;
 }

@@ -111,9 +111,10 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
  * What a settled thread's event has counted up to COUNT_NS beyond what the thread has used, and was
  * not told before. A task clock runs on while a hypervisor keeps the processor, and in interrupts;
  * the thread's CPU clock does not. The clock read from outside may be a tick late, so it tells to
- * 10 ms.
+ * 10 ms. Tells MOST_NS at the most, and what is beyond that the next time.
  */
-uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns);
+uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,
+                          uint64_t most_ns);
 
 /* Draws a new period now and then, so that sampling is in step with nothing. */
 void thread_redraw_period(struct threads *threads, struct thread *thread);

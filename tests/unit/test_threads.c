@@ -377,6 +377,20 @@ TEST(periods_are_drawn_anew_now_and_then)
     event_close(&thread->event);
 }
 
+/* Its clock says 5 ms, its event has counted 8. */
+TEST(what_was_stolen_is_told_once)
+{
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = admit(&threads, 100, NOW_NS);
+    CHECK_U64(thread_stolen_ns(&threads, thread, 8000000, UINT64_MAX), 0); /* nothing is known */
+    thread->base_cpu_ns = 1000;
+    thread->end_cpu_ns = 5001000;
+    CHECK_U64(thread_stolen_ns(&threads, thread, 4000000, UINT64_MAX), 0);
+    CHECK_U64(thread_stolen_ns(&threads, thread, 8000000, 1000000), 1000000);
+    CHECK_U64(thread_stolen_ns(&threads, thread, 8000000, UINT64_MAX), 2000000);
+    CHECK_U64(thread_stolen_ns(&threads, thread, 8000000, UINT64_MAX), 0);
+}
+
 /* ---- what births may map, and how long the rings last ---- */
 
 TEST(those_who_are_born_find_memory_left)

@@ -1,0 +1,435 @@
+/*
+ * collector: rings in ordinary memory, filled with records as the kernel lays them out, and what
+ * becomes of them in profile, modules and threads.
+ */
+#include "collector.h"
+
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "record.h"
+
+#define PERIOD_NS  1000000u
+#define RING_BYTES 16384u
+
+static struct arena arena;
+static struct collector collector;
+static struct mailbox mailbox;
+static struct config config;
+static struct event_traits traits;
+
+static const struct unwind_library no_library;
+static unsigned pauses;
+
+static void on_pause(void *context)
+{
+    (*(unsigned *)context)++;
+}
+
+static void prepare(bool kernel_frames)
+{
+    arena_destroy(&arena);
+    memset(&mailbox, 0, sizeof mailbox);
+    config = (struct config){.threads = CONFIG_THREADS_NAME};
+    traits = (struct event_traits){.kernel_frames = kernel_frames};
+    const struct collector_setup setup = {
+        .arena = &arena,
+        .config = &config,
+        .plan = {.traits = &traits,
+                 .period_ns = PERIOD_NS,
+                 .budget_bytes = 8u << 20,
+                 .app_pid = getpid()},
+        .library = &no_library,
+        .between_records = on_pause,
+        .context = &pauses,
+    };
+    REQUIRE(collector_init(&collector, &setup) == 0);
+    pauses = 0;
+}
+
+/* A thread whose ring is ours to fill. It comes through the mailbox, with a plain period. */
+static struct thread *thread_with_ring(pid_t tid, const char *name)
+{
+    void *mapping = mmap(NULL, EVENT_PAGE_BYTES + RING_BYTES, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct mailbox_slot *slot = mailbox_reserve(&mailbox);
+    if (mapping == MAP_FAILED || slot == NULL)
+        return NULL;
+    slot->birth = (struct birth){
+        .tid = tid,
+        .event = {.fd = -1, .mapping = mapping, .mapping_bytes = EVENT_PAGE_BYTES + RING_BYTES},
+        .period_ns = PERIOD_NS,
+        .plain = true,
+        .stack_bytes = 1024};
+    snprintf(slot->birth.name, sizeof slot->birth.name, "%s", name);
+    mailbox_post(&mailbox, slot);
+    collector_take_births(&collector, &mailbox);
+    return threads_find(&collector.threads, tid);
+}
+
+static void put(struct thread *thread, const uint64_t *words, size_t count)
+{
+    struct perf_event_mmap_page *control = thread->event.mapping;
+    uint8_t *data = (uint8_t *)thread->event.mapping + EVENT_PAGE_BYTES;
+    for (size_t i = 0; i < count; i++, control->data_head += 8)
+        memcpy(data + control->data_head % RING_BYTES, &words[i], 8);
+}
+
+static uint64_t header(uint32_t type, uint16_t misc, size_t words)
+{
+    return type | (uint64_t)misc << 32 | (uint64_t)words << 51;
+}
+
+static uint64_t pair(uint32_t low, uint32_t high)
+{
+    return low | (uint64_t)high << 32;
+}
+
+/* A sample without user state: its stack is the thread's name and [exec]. */
+static void put_sample(struct thread *thread, uint64_t time_ns, uint64_t count_ns)
+{
+    const size_t words = traits.kernel_frames ? 8 : 7;
+    const uint64_t start[] = {header(PERF_RECORD_SAMPLE, 0, words), 0x1000,
+                              pair((uint32_t)getpid(), (uint32_t)thread->tid), time_ns, count_ns};
+    const uint64_t end[] = {0, PERF_SAMPLE_REGS_ABI_NONE, 0}; /* call chain, registers, stack */
+    put(thread, start, 5);
+    put(thread, end + (8 - words), words - 5);
+}
+
+static void put_name(struct thread *thread, uint64_t time_ns, uint16_t misc, const char *name)
+{
+    uint64_t words[6] = {header(PERF_RECORD_COMM, misc, 6),
+                         pair((uint32_t)getpid(), (uint32_t)thread->tid),
+                         0,
+                         0,
+                         pair((uint32_t)getpid(), (uint32_t)thread->tid),
+                         time_ns};
+    memcpy(&words[2], name, strlen(name));
+    put(thread, words, 6);
+}
+
+/* A birth or a death of TID in process PID. */
+static void put_task(struct thread *thread, uint32_t type, uint64_t time_ns, pid_t pid, pid_t tid)
+{
+    const uint64_t words[] = {header(type, 0, 6),
+                              pair((uint32_t)pid, (uint32_t)getpid()),
+                              pair((uint32_t)tid, (uint32_t)thread->tid),
+                              time_ns,
+                              pair((uint32_t)getpid(), (uint32_t)thread->tid),
+                              time_ns};
+    put(thread, words, 6);
+}
+
+static void put_map(struct thread *thread, uint64_t time_ns, pid_t pid, uint64_t start)
+{
+    uint64_t words[12] = {header(PERF_RECORD_MMAP2, 0, 12),
+                          pair((uint32_t)pid, (uint32_t)thread->tid),
+                          start,
+                          0x1000,
+                          0,
+                          0,
+                          5,
+                          0,
+                          0,
+                          0,
+                          0,
+                          time_ns};
+    memcpy(&words[9], "/mapped", 7);
+    put(thread, words, 12);
+}
+
+static void put_lost(struct thread *thread, uint64_t time_ns, uint64_t count)
+{
+    const uint64_t words[] = {header(PERF_RECORD_LOST, 0, 5), 1, count, 0, time_ns};
+    put(thread, words, 5);
+}
+
+/* The weight of the root NAME and all below it. */
+static uint64_t weight_of(const char *name)
+{
+    const struct profile *profile = &collector.profile;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < profile_node_count(profile); i++) {
+        uint32_t root = i;
+        while (profile_node_at(profile, root)->parent != PROFILE_NONE)
+            root = profile_node_at(profile, root)->parent;
+        const struct profile_frame *frame =
+            profile_frame_at(profile, profile_node_at(profile, root)->frame);
+        if (frame->module == FRAME_OF_TEXT &&
+            strcmp(stack_text(&collector.stacks, frame->address), name) == 0)
+            sum += profile_node_at(profile, i)->weight_ns;
+    }
+    return sum;
+}
+
+static void end_all(void)
+{
+    for (uint32_t i = 0; i < collector.threads.used; i++)
+        event_close(&collector.threads.list[i].event);
+    modules_close(&collector.modules);
+}
+
+TEST(a_sample_weighs_what_passed_since_the_last)
+{
+    prepare(true);
+    struct thread *thread = thread_with_ring(900, "one");
+    REQUIRE(thread != NULL);
+    put_sample(thread, 100, 900000);
+    put_sample(thread, 200, 2000000);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(weight_of("one"), 2000000);
+    CHECK_U64(collector.profile.samples, 2);
+    CHECK_U64(collector.whole, 2);
+    CHECK_U64(pauses, 2);
+    end_all();
+}
+
+TEST(nothing_younger_is_taken)
+{
+    prepare(true);
+    struct thread *one = thread_with_ring(900, "one"), *two = thread_with_ring(901, "two");
+    REQUIRE(one != NULL && two != NULL);
+    put_sample(one, 100, 1000000);
+    put_sample(one, 300, 3000000);
+    put_sample(two, 250, 7000000);
+    collector_drain(&collector, 250);
+    CHECK_U64(weight_of("one"), 1000000);
+    CHECK_U64(weight_of("two"), 7000000);
+    collector_drain(&collector, 299);
+    CHECK_U64(weight_of("one"), 1000000);
+    collector_drain(&collector, 300);
+    CHECK_U64(weight_of("one"), 3000000);
+    end_all();
+}
+
+TEST(one_ring_is_taken_up_to_a_moment)
+{
+    prepare(true);
+    struct thread *one = thread_with_ring(900, "one"), *two = thread_with_ring(901, "two");
+    REQUIRE(one != NULL && two != NULL);
+    put_sample(one, 100, 1000000);
+    put_sample(one, 300, 3000000);
+    put_sample(two, 50, 7000000);
+    collector_drain_thread(&collector, one, 299);
+    CHECK_U64(weight_of("one"), 1000000);
+    CHECK_U64(weight_of("two"), 0);
+    CHECK(ring_has_data(&one->ring));
+    end_all();
+}
+
+/* The name of a thread may change in the ring of another: the order is that of time, over all. */
+TEST(records_of_many_rings_come_in_the_order_of_time)
+{
+    enum { RINGS = 40 };
+    struct thread *threads[RINGS];
+    prepare(true);
+    for (int i = 0; i < RINGS; i++)
+        REQUIRE((threads[i] = thread_with_ring(900 + i, "before")) != NULL);
+    for (int i = 0; i < RINGS; i++) {
+        uint64_t time_ns = 1000 + (uint64_t)(i * 17 % RINGS) * 10;
+        put_sample(threads[i], time_ns - 5, 1000000);
+        put_sample(threads[i], time_ns + 5000, 3000000);
+    }
+    /* Each is told of by its neighbour, after both. */
+    for (int i = 0; i < RINGS; i++) {
+        char name[16];
+        struct thread *neighbour = threads[(i + 1) % RINGS];
+        struct thread named = {.tid = threads[i]->tid, .event = neighbour->event};
+        snprintf(name, sizeof name, "n%d", i);
+        put_name(&named, 9000 + (uint64_t)i, 0, name);
+    }
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(weight_of("before"), 3000000u * RINGS);
+    for (int i = 0; i < RINGS; i++)
+        put_sample(threads[i], 20000, 4000000);
+    collector_drain(&collector, UINT64_MAX);
+    for (int i = 0; i < RINGS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%d", i);
+        CHECK_U64(weight_of(name), 1000000);
+    }
+    end_all();
+}
+
+TEST(a_sample_has_the_name_of_its_moment)
+{
+    prepare(true);
+    struct thread *one = thread_with_ring(900, "old"), *two = thread_with_ring(901, "two");
+    REQUIRE(one != NULL && two != NULL);
+    put_sample(one, 100, 1000000);
+    put_name(one, 150, 0, "new");
+    put_sample(one, 200, 3000000);
+    put_sample(two, 175, 1000000);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(weight_of("old"), 1000000);
+    CHECK_U64(weight_of("new"), 2000000);
+    end_all();
+}
+
+TEST(after_an_exec_nothing_is_ours)
+{
+    prepare(true);
+    struct thread *one = thread_with_ring(900, "one"), *two = thread_with_ring(901, "two");
+    REQUIRE(one != NULL && two != NULL);
+    put_sample(one, 100, 1000000);
+    put_name(one, 150, PERF_RECORD_MISC_COMM_EXEC, "other");
+    put_sample(one, 200, 3000000);
+    put_sample(two, 300, 1000000);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK(collector.exec_seen);
+    CHECK_U64(weight_of("one"), 1000000);
+    CHECK_U64(weight_of("two") + weight_of("other"), 0);
+    end_all();
+}
+
+TEST(births_and_deaths)
+{
+    prepare(true);
+    struct thread *thread = thread_with_ring(900, "one");
+    REQUIRE(thread != NULL);
+    collector.scan_wanted = false;
+    put_task(thread, PERF_RECORD_FORK, 100, getpid() + 1, 5000); /* a process */
+    put_task(thread, PERF_RECORD_FORK, 110, getpid(), 900);      /* one we know */
+    collector_drain(&collector, UINT64_MAX);
+    CHECK(!collector.scan_wanted);
+    put_task(thread, PERF_RECORD_FORK, 120, getpid(), 5001);
+    put_task(thread, PERF_RECORD_EXIT, 130, getpid(), 5002);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK(collector.scan_wanted);
+    CHECK(!thread->dead);
+    put_task(thread, PERF_RECORD_EXIT, 140, getpid(), 900);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK(thread->dead);
+    end_all();
+}
+
+TEST(only_this_process_maps_modules)
+{
+    prepare(true);
+    struct thread *thread = thread_with_ring(900, "one");
+    REQUIRE(thread != NULL);
+    put_map(thread, 100, getpid(), 0x10000);
+    put_map(thread, 110, getpid() + 1, 0x20000);
+    collector_drain(&collector, UINT64_MAX);
+    struct region *region = modules_find(&collector.modules, 0x10800);
+    REQUIRE(region != NULL);
+    CHECK_STR(modules_at(&collector.modules, region->module)->path, "/mapped");
+    CHECK(modules_find(&collector.modules, 0x20800) == NULL);
+    end_all();
+}
+
+TEST(losses_are_counted_where_they_matter)
+{
+    prepare(true);
+    struct thread *thread = thread_with_ring(900, "one");
+    REQUIRE(thread != NULL);
+    collector.scan_wanted = collector.maps_wanted = false;
+    put_lost(thread, 100, 7);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(collector.lost, 0); /* the next sample of a birth carries them */
+    CHECK(collector.scan_wanted && collector.maps_wanted && thread->lost_since_sample);
+    thread->settled = true;
+    put_lost(thread, 200, 9);
+    const uint64_t throttle[] = {header(PERF_RECORD_THROTTLE, 0, 6), 300, 1, 1, 0, 300};
+    put(thread, throttle, 6);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(collector.lost, 9);
+    CHECK_U64(collector.throttled, 1);
+    end_all();
+}
+
+/* Without kernel samples an event that fires in the kernel leaves a gap of a whole period. */
+TEST(gaps_are_the_kernels_where_its_samples_are_refused)
+{
+    prepare(false);
+    struct thread *thread = thread_with_ring(900, "one");
+    REQUIRE(thread != NULL);
+    thread->settled = true;
+    put_sample(thread, 100, PERIOD_NS);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(collector.kernel_ns, 0);
+    put_sample(thread, 200, 2 * PERIOD_NS + 100);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(collector.kernel_ns, 0);
+    CHECK_U64(weight_of("one"), 2 * PERIOD_NS + 100);
+    thread->lost_since_sample = true; /* it may have been a loss: not sure */
+    put_sample(thread, 300, 5 * PERIOD_NS);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(collector.kernel_ns, 0);
+    put_sample(thread, 400, 8 * PERIOD_NS);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(collector.kernel_ns, 2 * PERIOD_NS);
+    CHECK_U64(weight_of("one"), 8 * PERIOD_NS);
+    end_all();
+}
+
+/* Most of each period is stolen, which is noticed at a gap that is shorter than all of that. */
+TEST(no_sample_weighs_less_than_nothing)
+{
+    prepare(true);
+    struct thread *thread = thread_with_ring(900, "one");
+    REQUIRE(thread != NULL);
+    thread->settled = true;
+    thread->base_cpu_ns = 1;
+    thread->end_cpu_ns = 1 + PERIOD_NS;
+    for (uint64_t i = 1; i <= 10; i++)
+        put_sample(thread, 100 * i, i * PERIOD_NS);
+    put_sample(thread, 5000, 13 * PERIOD_NS);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(collector.profile.samples, 11);
+    CHECK_U64(weight_of("one"), 10 * PERIOD_NS + 1);
+    end_all();
+}
+
+TEST(damaged_rings_do_no_harm)
+{
+    prepare(true);
+    struct thread *thread = thread_with_ring(900, "one");
+    REQUIRE(thread != NULL);
+    uint64_t random = 7;
+    for (unsigned round = 0; round < 20000; round++) {
+        uint64_t words[16];
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        size_t count = 1 + (random >> 40) % 16;
+        for (size_t i = 0; i < count; i++)
+            words[i] = random >> (i * 5 % 32);
+        words[0] = header((uint32_t)(random >> 33) % 14, (uint16_t)(round % 3 == 0 ? random : 0),
+                          (random >> 60) < 12 ? count : (random >> 50) % 20);
+        put(thread, words, count);
+        collector.exec_seen = false;
+        collector_drain(&collector, UINT64_MAX);
+        CHECK(!ring_has_data(&thread->ring));
+    }
+    end_all();
+}
+
+TEST(a_count_that_runs_backwards_weighs_nothing)
+{
+    prepare(true);
+    struct thread *thread = thread_with_ring(900, "one");
+    REQUIRE(thread != NULL);
+    put_sample(thread, 100, 3000000);
+    put_sample(thread, 200, 1000000);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(weight_of("one"), 3000000);
+    end_all();
+}
+
+TEST(every_allocation_of_the_start_may_fail)
+{
+    unsigned refused = 0;
+    for (int nth = 1; nth < 40; nth++) {
+        const struct collector_setup setup = {
+            .arena = &arena,
+            .config = &config,
+            .plan = {.traits = &traits, .period_ns = PERIOD_NS, .app_pid = getpid()},
+            .library = &no_library};
+        arena_destroy(&arena);
+        arena.fail_countdown = nth;
+        refused += collector_init(&collector, &setup) != 0;
+        arena.fail_countdown = 0;
+    }
+    CHECK(refused >= 4 && refused < 20); /* what it cannot do without */
+}
