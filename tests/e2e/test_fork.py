@@ -33,6 +33,14 @@ def test_children_of(who):
 
 
 @test
+def test_forks_under_load():
+    """The parent's helper is at work when its memory is copied: no child's helper may hang."""
+    result = both(program("forkburn"), 400, options={"RATE": 9999}, timeout=100)
+    children = [p for p in result.profiles if "in_child" in p.functions()]
+    expect(len(children) > 390, f"{len(children)} profiles of 400 children")
+
+
+@test
 def test_spawns():
     """vfork, a failing exec after vfork, posix_spawn, system: the parent's profile is intact."""
     result = both(program("spawns"), 100, timeout=120)

@@ -1,0 +1,58 @@
+/*
+ * Two threads burn while main forks argv[1] children, four at a time, that allocate, compute for
+ * 3 ms in in_child() and exit.
+ * Build: -pthread
+ */
+#include "burn.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+BURNER(in_burner)
+BURNER(in_child)
+
+static volatile int stop;
+
+static void *body(void *unused)
+{
+    while (!stop)
+        in_burner(1000);
+    return unused;
+}
+
+static void child(void)
+{
+    char *volatile block = malloc(100000);
+
+    memset(block, 1, 100000);
+    in_child(3000);
+    free(block);
+    exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    long children = argument(argc, argv, 1, 400);
+    int status, bad = 0;
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++)
+        if (pthread_create(&threads[i], NULL, body, NULL))
+            return 1;
+    for (long i = 0; i < children; i++) {
+        pid_t pid = fork();
+
+        if (pid == 0)
+            child();
+        if (i % 4 == 3)
+            while (wait(&status) > 0)
+                bad += status != 0;
+    }
+    stop = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    while (wait(&status) > 0)
+        bad += status != 0;
+    printf("%ld children, %d bad\n", children, bad);
+    return 0;
+}
