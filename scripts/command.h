@@ -82,7 +82,7 @@ bool reports_drain(struct reports *reports);
 
 /*
  * After the program's end: waits for the helpers that are still writing, but not for processes that
- * live on by themselves. At most 10 s.
+ * live on by themselves. At most 10 s; at most 0.15 s where none has begun.
  */
 void reports_wait(struct reports *reports);
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum {
+    WAIT_FIRST_MS = 150,  /* for the first helper of all to open the FIFO */
     WAIT_ALL_MS = 10000,  /* for helpers that are still writing */
     WAIT_LIVING_MS = 200, /* for processes that live on: they may be about to end */
     WAIT_STEP_MS = 10,
@@ -249,8 +250,19 @@ static long monotonic_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* A program may end before its helper got as far as the FIFO. Our own end is still open here, so
+ * that poll sleeps rather than tells that nobody writes. */
+static void first_report_wait(struct reports *reports)
+{
+    struct pollfd source = {.fd = reports->read_fd, .events = POLLIN};
+    reports_drain(reports);
+    if (reports->count == 0 && poll(&source, 1, WAIT_FIRST_MS) > 0)
+        reports_drain(reports);
+}
+
 void reports_wait(struct reports *reports)
 {
+    first_report_wait(reports);
     long start_ms = monotonic_ms();
     close(reports->write_fd);
     reports->write_fd = -1;

@@ -178,6 +178,15 @@ def test_program_without_the_library():
 
 
 @test
+def test_program_that_ends_at_once():
+    """By _exit, so that nobody waits for the helper, which has hardly begun then."""
+    for _ in range(30):
+        result = selfsample("/bin/sh", "-c", "exit 7")
+        expect(result.status == 7, f"status {result.status}")
+        expect(ours(result) and b"did not load" not in result.stderr, f"stderr {result.stderr!r}")
+
+
+@test
 def test_nothing_is_left():
     """Neither temporary files nor variables for the program beyond those of the library."""
     before = set(os.listdir("/tmp"))
