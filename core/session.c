@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 
 #include "message.h"
+#include "number_file.h"
 #include "pattern.h"
 #include "sampling.h"
 #include "sys.h"
@@ -108,6 +109,23 @@ static const char *probe_remedy(int error)
     return "";
 }
 
+/* With KERNEL=auto the summary tells it. */
+static void kernel_refusal_tell(struct session *session)
+{
+    if (session->config.kernel != CONFIG_KERNEL_YES || session->refusal_told)
+        return;
+    char line[512];
+    struct text text = text_over(line, sizeof line);
+    text_put(&text, "selfsample: SELFSAMPLE_KERNEL=yes: the kernel refuses kernel samples "
+                    "(kernel.perf_event_paranoid is ");
+    text_put_i64(&text, session->paranoid);
+    text_put(&text, "); user stacks alone are sampled");
+    if (session->paranoid > 1)
+        text_put(&text, "; `sysctl kernel.perf_event_paranoid=1` would allow them");
+    message_write(2, line);
+    session->refusal_told = true;
+}
+
 bool session_is_mine(const struct session *session)
 {
     return session->app_pid != 0 && session->app_pid == (pid_t)sys0(SYS_getpid);
@@ -202,6 +220,10 @@ int session_start(struct session *session, char *const *environment)
         refusal_tell(result, "the kernel refuses sampling events", probe_remedy(result));
         session->app_pid = 0;
         return result;
+    }
+    if (session->traits.kernel_refusal != 0) {
+        session->paranoid = number_file_read_signed("/proc/sys/kernel/perf_event_paranoid", 2);
+        kernel_refusal_tell(session);
     }
     session->had_threads = has_other_threads();
     result = helper_start(&session->helper, session_run, session, session->config.summary);

@@ -40,6 +40,8 @@ struct session {
     /* set by session_start */
     pid_t app_pid; /* 0: no session */
     struct event_traits traits;
+    int64_t paranoid;         /* kernel.perf_event_paranoid, where kernel samples are refused */
+    bool refusal_told;        /* of kernel samples; a forked child need not say it again */
     bool had_threads;         /* the process had other threads than the calling one already */
     uint64_t cpu_at_start_ns; /* the process's CPU clock */
     struct helper helper;

@@ -117,8 +117,18 @@ def test_kernel_yes_but_refused():
     with paranoid(2):
         result = run(program("split"), 500, user=True, options={"KERNEL": "yes"})
     expect(result.status == 0 and len(lines(result)) == 1, f"stderr {result.stderr!r}")
-    expect("paranoid" in lines(result)[0], f"the line does not say why: {lines(result)[0]}")
+    for word in ("SELFSAMPLE_KERNEL=yes", "kernel.perf_event_paranoid is 2", "user stacks",
+                 "sysctl kernel.perf_event_paranoid=1"):
+        expect(word in lines(result)[0], f"no {word} in: {lines(result)[0]}")
     expect(result.profile.total() > 400, "the run is not profiled all the same")
+
+
+@test
+def test_kernel_refusal_is_told_once():
+    """Forked children do not repeat it."""
+    with paranoid(2):
+        result = run(program("forks"), 3, 20000, user=True, options={"KERNEL": "yes"})
+    expect(len(lines(result)) == 1, f"wanted one line: {result.stderr!r}")
 
 
 @test
