@@ -17,12 +17,23 @@ static void report_write(const struct publisher *publisher, struct text *line)
     sys_write(publisher->report_fd, line->start, line->length);
 }
 
+static void kernel_refusal_put(struct publisher *publisher)
+{
+    int64_t paranoid = publisher->session->paranoid;
+    struct text text = text_over(publisher->kernel_refusal, sizeof publisher->kernel_refusal);
+    text_put(&text, "kernel.perf_event_paranoid=");
+    text_put_i64(&text, paranoid);
+    if (paranoid > 1)
+        text_put(&text, "; `sysctl kernel.perf_event_paranoid=1` shows them");
+}
+
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
     *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
     kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
+    kernel_refusal_put(publisher);
     if (session->config.report_path[0] == '\0')
         return;
     publisher->report_fd = sys_open(session->config.report_path, O_WRONLY | O_NONBLOCK, 0);
@@ -93,6 +104,7 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
         .samples = collector->profile.samples,
         .cpu_seen_ns = collector->profile.weight_ns,
         .cpu_clock_ns = app_cpu_ns,
+        .kernel_ns = collector->kernel_ns,
         .whole_stacks = collector->whole,
         .truncated_stacks = collector->truncated,
         .lost_samples = collector->lost,
@@ -107,7 +119,7 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
     if (session->config.kernel == CONFIG_KERNEL_NO)
         summary.kernel_reason = "SELFSAMPLE_KERNEL=no";
     else if (!traits->kernel_frames)
-        summary.kernel_reason = "kernel.perf_event_paranoid is above 1";
+        summary.kernel_reason = publisher->kernel_refusal;
     else if (publisher->kernel_hidden)
         summary.kernel_reason = "names hidden by kernel.kptr_restrict";
     return summary;

@@ -23,6 +23,7 @@ struct publisher {
     struct kernel_symbols kernel; /* may be got ready while the app runs */
     int report_fd;                /* FIFO to the command; -1: none */
     bool kernel_hidden;           /* see frame_names.h */
+    char kernel_refusal[128];     /* why there are no kernel frames, and what would help */
 };
 
 /* Opens the way to the command, if there is one, and tells it that this process has begun. */

@@ -47,13 +47,6 @@ static const char *or_empty(const char *string)
     return string != NULL ? string : "";
 }
 
-static const char *kernel_answer(const struct summary *summary)
-{
-    if (summary->kernel_frames)
-        return "yes";
-    return summary->kernel_reason != NULL ? summary->kernel_reason : "no";
-}
-
 void summary_report_start(const struct summary *summary, struct text *text)
 {
     text_put(text, "start");
@@ -69,6 +62,7 @@ void summary_report(const struct summary *summary, struct text *text)
     put_number(text, "samples", summary->samples);
     put_number(text, "cpu_seen_ns", summary->cpu_seen_ns);
     put_number(text, "cpu_clock_ns", summary->cpu_clock_ns);
+    put_number(text, "kernel_ns", summary->kernel_ns);
     put_number(text, "whole", summary->whole_stacks);
     put_number(text, "truncated", summary->truncated_stacks);
     put_number(text, "lost", summary->lost_samples);
@@ -78,7 +72,9 @@ void summary_report(const struct summary *summary, struct text *text)
     put_number(text, "helper_cpu_ns", summary->helper_cpu_ns);
     put_number(text, "arena_bytes", summary->arena_bytes);
     put_escaped(text, "engine", or_empty(summary->engine));
-    put_escaped(text, "kernel", kernel_answer(summary));
+    put_escaped(text, "kernel", summary->kernel_frames ? "yes" : "no");
+    if (summary->kernel_reason != NULL)
+        put_escaped(text, "kernel_reason", summary->kernel_reason);
     put_escaped(text, "program", or_empty(summary->program));
     if (summary->error != NULL)
         put_escaped(text, "error", summary->error);
@@ -140,6 +136,20 @@ static void print_quality(const struct summary *summary, struct text *text)
     text_put(text, " not covered\n");
 }
 
+static void print_kernel_time(const struct summary *summary, struct text *text)
+{
+    if (summary->kernel_frames)
+        return;
+    text_put(text, "selfsample: kernel time at least ");
+    put_percent(text, summary->kernel_ns, summary->cpu_seen_ns);
+    text_put(text, " (stacks not visible");
+    if (summary->kernel_reason != NULL) {
+        text_put(text, ": ");
+        put_clean(text, summary->kernel_reason);
+    }
+    text_put(text, ")\n");
+}
+
 static void print_means(const struct summary *summary, struct text *text)
 {
     text_put(text, "selfsample: engine: ");
@@ -148,7 +158,7 @@ static void print_means(const struct summary *summary, struct text *text)
     text_put_u64(text, summary->rate_hz);
     text_put(text, " Hz; kernel frames: ");
     text_put(text, summary->kernel_frames ? "yes" : "no");
-    if (summary->kernel_reason != NULL) {
+    if (summary->kernel_frames && summary->kernel_reason != NULL) {
         text_put(text, " (");
         put_clean(text, summary->kernel_reason);
         text_put_char(text, ')');
@@ -165,6 +175,7 @@ void summary_print(const struct summary *summary, struct text *text)
     print_amount(summary, text);
     print_quality(summary, text);
     print_means(summary, text);
+    print_kernel_time(summary, text);
     if (summary->error != NULL) {
         text_put(text, "selfsample: ");
         put_clean(text, summary->error);

@@ -5,10 +5,9 @@
  * so that a FIFO takes each as a whole:
  *
  *     start pid=N program=NAME
- *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N whole=N truncated=N lost=N threads=N
- * uncovered=N rate_hz=N helper_cpu_ns=N arena_bytes=N engine=NAME kernel=yes|no [reason=TEXT]
- * program=NAME [error=TEXT] file=PATH                                                        (all
- * one line)
+ *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N kernel_ns=N whole=N truncated=N lost=N
+ *         threads=N uncovered=N rate_hz=N helper_cpu_ns=N arena_bytes=N engine=NAME kernel=yes|no
+ *         [kernel_reason=TEXT] program=NAME [error=TEXT] file=PATH                (all one line)
  *
  * The last value of a line is as it is, up to the end of the line, but for control characters,
  * which become `_`. In all others a byte up to and including the space, a `%` and 0x7f stand as
@@ -30,9 +29,11 @@ struct summary {
     int pid;
     const char *program;
 
-    uint64_t samples;
-    uint64_t cpu_seen_ns;  /* what the samples stand for */
+    uint64_t samples;      /* stacks that were recorded and counted */
+    uint64_t cpu_seen_ns;  /* the sum of the file: what the samples weigh, and kernel_ns */
     uint64_t cpu_clock_ns; /* what the process used; 0: not known */
+    uint64_t kernel_ns;    /* surely spent in the kernel, where it refuses kernel samples; what it
+                              was in all is somewhat more */
     uint64_t whole_stacks;
     uint64_t truncated_stacks;
     uint64_t lost_samples;
@@ -42,7 +43,7 @@ struct summary {
     const char *engine;
     uint64_t rate_hz;
     bool kernel_frames;
-    const char *kernel_reason; /* why there are none; NULL: none to give */
+    const char *kernel_reason; /* why there are none, or none with names; NULL: none to give */
 
     uint64_t helper_cpu_ns;
     uint64_t arena_bytes;
@@ -56,8 +57,8 @@ struct summary {
 void summary_report_start(const struct summary *summary, struct text *text);
 void summary_report(const struct summary *summary, struct text *text);
 
-/* Four lines, or five where something went wrong, each with `selfsample: ` in front and no newline
- * behind the last. */
+/* Four lines, and one each for kernel time without frames and for what went wrong. Each has
+ * `selfsample: ` in front; there is no newline behind the last. */
 void summary_print(const struct summary *summary, struct text *text);
 
 #endif

@@ -54,11 +54,12 @@ struct report {
     bool ended;
     char program[64];
     uint64_t samples, lost, whole, truncated, uncovered;
-    uint64_t cpu_seen_ns, cpu_clock_ns, helper_cpu_ns;
+    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns;
     char engine[32];
-    char kernel[128]; /* "yes", or why there are no kernel frames */
-    char *error;      /* NULL: none. Both are allocated with the report */
-    char *file;       /* NULL: none written */
+    bool kernel_frames;
+    char kernel_reason[256]; /* why there are none, or none with names; "": none given */
+    char *error;             /* NULL: none. Both are allocated with the report */
+    char *file;              /* NULL: none written */
 };
 
 struct reports {

@@ -150,7 +150,10 @@ static void report_fill(struct report *report, const char *line)
 {
     value_find(line, "program", false, report->program, sizeof report->program);
     value_find(line, "engine", false, report->engine, sizeof report->engine);
-    value_find(line, "kernel", false, report->kernel, sizeof report->kernel);
+    value_find(line, "kernel_reason", false, report->kernel_reason, sizeof report->kernel_reason);
+    char kernel[8];
+    report->kernel_frames =
+        value_find(line, "kernel", false, kernel, sizeof kernel) && strcmp(kernel, "yes") == 0;
     report->samples = number_find(line, "samples");
     report->lost = number_find(line, "lost");
     report->whole = number_find(line, "whole");
@@ -158,6 +161,7 @@ static void report_fill(struct report *report, const char *line)
     report->uncovered = number_find(line, "uncovered");
     report->cpu_seen_ns = number_find(line, "cpu_seen_ns");
     report->cpu_clock_ns = number_find(line, "cpu_clock_ns");
+    report->kernel_ns = number_find(line, "kernel_ns");
     report->helper_cpu_ns = number_find(line, "helper_cpu_ns");
     report->error = text_find(line, "error", false);
     report->file = text_find(line, "file", true);

@@ -11,12 +11,12 @@ enum { FILES_TOLD = 5 };
 
 /* Of the whole process tree. */
 struct totals {
-    size_t processes, files, errors;
+    size_t processes, files, errors, without_kernel;
     uint64_t samples, lost, whole, truncated, uncovered;
-    uint64_t cpu_seen_ns, cpu_clock_ns, helper_cpu_ns;
-    const char *engine; /* of all processes, or "mixed" */
-    const char *kernel; /* "yes", or the first reason why one has no kernel frames */
-    const char *error;  /* the first */
+    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns;
+    const char *engine;        /* of all processes, or "mixed" */
+    const char *kernel_reason; /* the first reason why one has no kernel frames or names */
+    const char *error;         /* the first */
 };
 
 static void totals_add(struct totals *totals, const struct report *report)
@@ -29,17 +29,19 @@ static void totals_add(struct totals *totals, const struct report *report)
     totals->uncovered += report->uncovered;
     totals->cpu_seen_ns += report->cpu_seen_ns;
     totals->cpu_clock_ns += report->cpu_clock_ns;
+    totals->kernel_ns += report->kernel_ns;
     totals->helper_cpu_ns += report->helper_cpu_ns;
     totals->files += report->file != NULL;
     totals->errors += report->error != NULL;
+    totals->without_kernel += !report->kernel_frames;
     if (totals->error == NULL)
         totals->error = report->error;
     if (totals->engine == NULL || totals->engine[0] == 0)
         totals->engine = report->engine;
     else if (report->engine[0] != 0 && strcmp(totals->engine, report->engine) != 0)
         totals->engine = "mixed";
-    if (totals->kernel == NULL || strcmp(totals->kernel, "yes") == 0)
-        totals->kernel = report->kernel;
+    if (totals->kernel_reason == NULL && report->kernel_reason[0] != 0)
+        totals->kernel_reason = report->kernel_reason;
 }
 
 static struct totals totals_of(const struct reports *reports)
@@ -61,6 +63,19 @@ static const char *processes(uint64_t count)
     return count == 1 ? "process" : "processes";
 }
 
+static void tell_means(const struct totals *totals)
+{
+    bool all = totals->without_kernel == 0;
+    const char *frames = all ? "yes" : totals->without_kernel == totals->processes ? "no" : "some";
+    const char *reason = totals->kernel_reason ? totals->kernel_reason : "";
+    tell("engine: %s; kernel frames: %s%s%s%s; helpers' own CPU time: %.2f s", totals->engine,
+         frames, all && *reason ? " (" : "", all ? reason : "", all && *reason ? ")" : "",
+         (double)totals->helper_cpu_ns / 1e9);
+    if (!all)
+        tell("kernel time at least %.1f %% (stacks not visible: %s)",
+             totals->cpu_seen_ns ? share(totals->kernel_ns, totals->cpu_seen_ns) : 0.0, reason);
+}
+
 static void tell_counts(const struct totals *totals)
 {
     tell("%" PRIu64 " samples from %zu %s; %.2f s of CPU time seen, %.1f %% of %.2f s",
@@ -69,8 +84,7 @@ static void tell_counts(const struct totals *totals)
          (double)totals->cpu_clock_ns / 1e9);
     tell("stacks whole: %.1f %%; samples lost: %" PRIu64 "; threads not covered: %" PRIu64,
          share(totals->whole, totals->whole + totals->truncated), totals->lost, totals->uncovered);
-    tell("engine: %s; kernel frames: %s; helpers' own CPU time: %.2f s", totals->engine,
-         totals->kernel, (double)totals->helper_cpu_ns / 1e9);
+    tell_means(totals);
 }
 
 /* As one would type it from here. */

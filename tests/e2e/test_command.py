@@ -6,7 +6,7 @@ import re
 import signal
 import time
 
-from harness import (COMMAND, EVERYONE, bare, expect, library, main, near, near_ms,
+from harness import (COMMAND, EVERYONE, bare, expect, library, main, near_ms,
                      private_directory, program, staged, test, wait_until)
 
 
@@ -30,9 +30,19 @@ def rest(result):
 
 
 def samples_told(text):
-    match = re.search(r"([0-9]+) samples from", text)
+    match = re.search(r"([0-9]+) samples? from", text)
     expect(match, f"no number of samples in: {text}")
     return int(match.group(1))
+
+
+def expect_sum_told(text, profiles):
+    """The CPU time told is what the files sum up to, and the samples told are records in them."""
+    match = re.search(r"([0-9.]+) s of CPU time seen", text)
+    expect(match, f"no CPU time in: {text}")
+    counts = sum(profile.total() for profile in profiles)
+    expect(abs(float(match.group(1)) - counts / 999) < 0.006 + 0.001 * len(profiles),
+           f"{counts} periods in the files, but: {text}")
+    expect(0 < samples_told(text) <= 1.2 * counts, f"{counts} in the files, but: {text}")
 
 
 @test(each=[0, 1, 42, 255])
@@ -73,7 +83,8 @@ def test_passes_signals_on(name):
     result = selfsample(program("waits"), while_running=send)
     expect(result.status == -number, f"status {result.status}")
     expect(result.stdout == b"ready\n", f"stdout {result.stdout!r}")
-    expect(result.profile.total() > 150, f"{result.profile.total()} samples")
+    spent_ms = result.cpu_us / 1000
+    near_ms(result.profile.total(), spent_ms, 0.1 * spent_ms + 30, "samples of what it has used")
 
 
 @test
@@ -137,12 +148,24 @@ def test_summary(who):
     text = "\n".join(ours(result))
     profile = result.profile
     expect(not rest(result) and result.stdout == b"done\n", str(result))
-    seen = profile.total() - profile.unseen()
-    near(samples_told(text) / seen, 1.0, 0.1, "samples told / in the file")
+    expect_sum_told(text, [profile])
     expect(profile.path.name in text, f"the file is not in: {text}")
     expect("lost: 0" in text, f"no `lost: 0` in: {text}")
     expect("perf" in text or "engine" in text, f"no engine in: {text}")
     expect("flamegraph" in text, f"no next command in: {text}")
+
+
+@test(each=EVERYONE)
+def test_summary_of_kernel_time(who):
+    """Where there are no kernel frames it tells the kernel's share, and what would show them."""
+    result = selfsample("/bin/dd", "if=/dev/zero", "of=/dev/null", "bs=1M", "count=20000",
+                        user=who.user)
+    text = "\n".join(ours(result))
+    match = re.search(r"kernel time at least ([0-9.]+) % \(stacks not visible: "
+                      r"kernel.perf_event_paranoid=2; `sysctl kernel.perf_event_paranoid=1`", text)
+    expect(bool(match) == (not who.sees_kernel), f"for {who.name}: {text}")
+    if match:
+        expect(30 < float(match.group(1)) <= 100, text)
 
 
 @test
@@ -154,8 +177,7 @@ def test_sums_up_the_whole_tree():
     expect(len(works) == 2, f"files {result.files()}")
     near_ms(sum(p.total() for p in works), 500, 40, "sum")
     text = "\n".join(ours(result))
-    total = sum(p.total() for p in result.profiles)
-    near(samples_told(text) / total, 1.0, 0.1, "samples told / in the files")
+    expect_sum_told(text, result.profiles)
 
 
 @test

@@ -42,7 +42,7 @@ TEST(end_line)
     struct text text = text_over(buffer, sizeof buffer);
     summary_report(&summary, &text);
     CHECK_STR(buffer, "end pid=123 samples=3000 cpu_seen_ns=3003003000 cpu_clock_ns=3006000000 "
-                      "whole=2997 truncated=3 lost=1 threads=4 uncovered=0 rate_hz=999 "
+                      "kernel_ns=0 whole=2997 truncated=3 lost=1 threads=4 uncovered=0 rate_hz=999 "
                       "helper_cpu_ns=12345678 arena_bytes=1572865 engine=perf kernel=yes "
                       "program=python3 file=/tmp/a b.folded");
 }
@@ -57,9 +57,8 @@ TEST(end_line_escapes_what_would_break_it)
     summary.error = "disk full";
     summary.file_path = NULL;
     summary_report(&summary, &text);
-    CHECK_STR(
-        strstr(buffer, " kernel="),
-        " kernel=perf_event_paranoid%20is%202 program=a%20b%25%0a%7f error=disk%20full file=");
+    CHECK_STR(strstr(buffer, " kernel="), " kernel=no kernel_reason=perf_event_paranoid%20is%202 "
+                                          "program=a%20b%25%0a%7f error=disk%20full file=");
 }
 
 TEST(end_line_has_room_for_its_file)
@@ -104,22 +103,38 @@ TEST(text_for_people)
         "selfsample: written to /tmp/a b.folded");
 }
 
+TEST(kernel_frames_without_names)
+{
+    struct summary summary = example();
+    struct text text = text_over(buffer, sizeof buffer);
+    summary.kernel_reason = "names hidden";
+    summary_print(&summary, &text);
+    CHECK(strstr(buffer, "; kernel frames: yes (names hidden); own cost") != NULL);
+    CHECK(strstr(buffer, "kernel time") == NULL);
+    text = text_over(buffer, sizeof buffer);
+    summary_report(&summary, &text);
+    CHECK(strstr(buffer, " kernel=yes kernel_reason=names%20hidden program=") != NULL);
+}
+
 TEST(text_for_people_when_it_went_wrong)
 {
     struct summary summary = {.pid = 7,
                               .program = "x",
                               .threads = 1,
                               .engine = "perf",
+                              .kernel_ns = 250000000,
+                              .cpu_seen_ns = 1000000000,
                               .kernel_reason = "not allowed",
                               .error = "out.folded: No space left on device (ENOSPC)"};
     struct text text = text_over(buffer, sizeof buffer);
     summary_print(&summary, &text);
     CHECK_STR(buffer,
-              "selfsample: x (pid 7): 0 samples, 0.000 s of CPU time in 1 thread\n"
+              "selfsample: x (pid 7): 0 samples, 1.000 s of CPU time in 1 thread\n"
               "selfsample: stacks: 0.0 % whole, 0 truncated; 0 samples lost; 0 threads not "
               "covered\n"
-              "selfsample: engine: perf at 0 Hz; kernel frames: no (not allowed); own cost: "
-              "0.000 s of CPU time, 0 KiB\n"
+              "selfsample: engine: perf at 0 Hz; kernel frames: no; own cost: 0.000 s of CPU time, "
+              "0 KiB\n"
+              "selfsample: kernel time at least 25.0 % (stacks not visible: not allowed)\n"
               "selfsample: out.folded: No space left on device (ENOSPC)\n"
               "selfsample: nothing written");
 }
