@@ -52,17 +52,32 @@ FIXTURE_CHAIN static void fixture_outer(unsigned long rounds)
     fixture_sink++;
 }
 
-/* Takes the oldest sample out of RING whose instruction lies in FUNCTION. */
-static inline bool fixture_take(struct ring *ring, void *function, struct fixture_sample *sample)
+/* Where the main thread's stack began, as the dynamic loader noted it. */
+extern void *__libc_stack_end;
+
+/* Is this a sample whose instruction lies in FUNCTION? Its copy must be full or reach up to TOP:
+ * where a page of the stack is not in memory at that moment, the kernel's copy ends there. */
+static inline bool fixture_fits(const struct record *record, void *function, const void *top)
+{
+    if (record->kind != RECORD_SAMPLE || record->sample.registers == NULL)
+        return false;
+    uint64_t stack = record->sample.registers[ARCH_PERF_INDEX_SP];
+    uint64_t bytes = record->sample.stack_bytes;
+    return record->sample.registers[ARCH_PERF_INDEX_IP] - (uint64_t)(uintptr_t)function < 512 &&
+           (bytes == FIXTURE_STACK_BYTES || stack + bytes >= (uint64_t)(uintptr_t)top);
+}
+
+/* Takes the oldest sample that fits out of RING. */
+static inline bool fixture_take(struct ring *ring, void *function, const void *top,
+                                struct fixture_sample *sample)
 {
     static uint64_t bounce[RECORD_BYTES_MAX / 8];
     size_t bytes;
     bool found = false;
     for (const void *data; !found && (data = ring_peek(ring, &bytes, bounce)) != NULL;) {
         struct record *record = &sample->record;
-        found = record_decode(record, data, bytes, false) == 0 && record->kind == RECORD_SAMPLE &&
-                record->sample.registers != NULL &&
-                record->sample.registers[ARCH_PERF_INDEX_IP] - (uint64_t)(uintptr_t)function < 512;
+        found =
+            record_decode(record, data, bytes, false) == 0 && fixture_fits(record, function, top);
         if (found) {
             memcpy(sample->registers, record->sample.registers, sizeof sample->registers);
             memcpy(sample->stack, record->sample.stack, record->sample.stack_bytes);
@@ -87,10 +102,10 @@ static inline void fixture_sample_in(void *function, void (*run)(unsigned long),
     if (event_probe(&traits, false) != 0)
         SKIP("the kernel refuses perf_event_open");
     for (unsigned i = 0; i < 100 && !found; i++) {
-        REQUIRE(event_open(&event, &traits, &shape, 0) == 0 && event_enable(&event) == 0);
+        REQUIRE(event_open(&event, &traits, &shape, 0) == 0);
         struct ring ring = ring_over(event.mapping, event.mapping_bytes);
         run(2000000);
-        found = fixture_take(&ring, function, sample);
+        found = fixture_take(&ring, function, __libc_stack_end, sample);
         event_close(&event);
     }
     REQUIRE(found);

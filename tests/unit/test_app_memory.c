@@ -34,7 +34,7 @@ static uint64_t address_of(const void *at)
 TEST(reads_across_pages)
 {
     struct app_memory memory = fresh();
-    uint8_t *at = pages(3, PROT_READ | PROT_WRITE), copy[2 * PAGE + 9];
+    uint8_t *at = pages(3, PROT_READ | PROT_WRITE), copy[PAGE + 9];
     REQUIRE(at != NULL && memory.pages != NULL);
     for (size_t i = 0; i < 3 * PAGE; i++)
         at[i] = (uint8_t)(i * 7 + i / PAGE);

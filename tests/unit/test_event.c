@@ -22,7 +22,7 @@
 static uint64_t bounce[RECORD_BYTES_MAX / 8];
 
 static const struct event_shape shape = {
-    .period_ns = PERIOD_NS, .stack_bytes = 4096, .ring_bytes = RING_BYTES};
+    .period_ns = PERIOD_NS, .stack_bytes = 4096, .ring_bytes = RING_BYTES, .disabled = true};
 
 static struct event_traits traits_or_skip(bool want_kernel)
 {
@@ -258,8 +258,9 @@ TEST(another_thread_and_its_end)
     pthread_barrier_init(&other.watched, NULL, 2);
     REQUIRE(pthread_create(&thread, NULL, other_run, &other) == 0);
     pthread_barrier_wait(&other.ready);
-    int result = event_open(&event, &traits, &shape, other.tid);
-    CHECK_I64(event_enable(&event), 0);
+    struct event_shape at_once = shape;
+    at_once.disabled = false;
+    int result = event_open(&event, &traits, &at_once, other.tid);
     pthread_barrier_wait(&other.watched);
     pthread_join(thread, NULL);
     REQUIRE(result == 0);

@@ -203,7 +203,6 @@ static struct thread *settled(struct threads *threads, uint32_t count, struct ev
     if (result != 0)
         return NULL;
     CHECK_U64(event.mapping_bytes, shape->ring_bytes + EVENT_PAGE_BYTES);
-    event_enable(&event);
     thread_replace(thread, &event, shape, 0);
     return thread;
 }
@@ -288,7 +287,6 @@ TEST(a_settled_event_takes_over)
     CHECK_U64(thread->period_ns, shape.period_ns);
     CHECK_U64(thread->stack_bytes, shape.stack_bytes);
     CHECK(thread->ring.control == event.mapping);
-    event_enable(&thread->event);
     burn(5 * PERIOD_NS);
     CHECK(ring_has_data(&thread->ring));
     /* A birth that is posted now comes too late: its event is closed, its name looked up. */

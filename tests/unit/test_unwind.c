@@ -207,6 +207,7 @@ struct sampled_thread {
     struct event_traits traits;
     struct event event;
     int result;
+    void *top; /* of its stack */
 };
 
 static void *run_sampled(void *argument)
@@ -214,8 +215,14 @@ static void *run_sampled(void *argument)
     struct sampled_thread *self = argument;
     const struct event_shape shape = {
         .period_ns = 500000, .stack_bytes = FIXTURE_STACK_BYTES, .ring_bytes = 1u << 20};
+    pthread_attr_t attributes;
+    void *bottom;
+    size_t bytes;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstack(&attributes, &bottom, &bytes);
+    pthread_attr_destroy(&attributes);
+    self->top = (char *)bottom + bytes;
     self->result = event_open(&self->event, &self->traits, &shape, 0);
-    event_enable(&self->event);
     fixture_outer(2000000);
     return NULL;
 }
@@ -234,7 +241,7 @@ TEST(the_root_of_a_thread)
         pthread_join(thread, NULL);
         REQUIRE(self.result == 0);
         struct ring ring = ring_over(self.event.mapping, self.event.mapping_bytes);
-        found = fixture_take(&ring, fixture_leaf, &taken);
+        found = fixture_take(&ring, fixture_leaf, self.top, &taken);
         event_close(&self.event);
     }
     REQUIRE(found);
@@ -253,7 +260,8 @@ static void check_garbage(const struct unwind_library *library)
     prepare(library);
     fixture_sample_in(fixture_leaf, fixture_outer, &taken);
     for (unsigned round = 0; round < 3000; round++) {
-        struct fixture_sample bad = taken;
+        static struct fixture_sample bad;
+        bad = taken;
         for (unsigned i = 0; i < 1 + round % 40; i++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             uint64_t value = round % 3 == 0 ? random : taken.registers[random >> 60];

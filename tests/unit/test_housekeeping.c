@@ -1,0 +1,268 @@
+/* housekeeping: threads of this very process are found, settled, summed up and retired. */
+#include "housekeeping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define PERIOD_NS 1000000u
+#define SECOND_NS 1000000000ull
+
+static struct arena arena;
+static struct collector collector;
+static struct housekeeping house;
+static struct mailbox mailbox;
+static struct config config = {.threads = CONFIG_THREADS_NAME};
+static struct event_traits traits;
+
+static const struct unwind_library no_library;
+
+static void prepare(void)
+{
+    if (event_probe(&traits, true) != 0)
+        SKIP("the kernel refuses perf_event_open");
+    const struct collector_setup setup = {
+        .arena = &arena,
+        .config = &config,
+        .plan = {.traits = &traits,
+                 .period_ns = PERIOD_NS,
+                 .budget_bytes = 8u << 20,
+                 .app_pid = getpid()},
+        .library = &no_library,
+    };
+    arena_destroy(&arena);
+    memset(&mailbox, 0, sizeof mailbox);
+    REQUIRE(collector_init(&collector, &setup) == 0);
+    housekeeping_init(&house, &collector);
+}
+
+static void end_all(void)
+{
+    for (uint32_t i = 0; i < collector.threads.used; i++)
+        event_close(&collector.threads.list[i].event);
+    modules_close(&collector.modules);
+}
+
+/* A turn of the helper. */
+static void turn(void)
+{
+    collector_drain(&collector, UINT64_MAX);
+    housekeeping_do(&house, &mailbox);
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+/* A thread that works when it is told to, for 50 ms a time. */
+struct worker {
+    pthread_t thread;
+    pid_t tid;
+    pthread_barrier_t turn;
+    bool ends;
+};
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    prctl(PR_SET_NAME, "worker");
+    worker->tid = (pid_t)syscall(SYS_gettid);
+    for (;;) {
+        pthread_barrier_wait(&worker->turn);
+        pthread_barrier_wait(&worker->turn);
+        if (worker->ends)
+            return NULL;
+        for (uint64_t end_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + 50000000;
+             clock_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns;)
+            for (unsigned i = 0; i < 20000; i++)
+                __asm__ volatile("");
+    }
+}
+
+/* Returns once the worker stands at its first barrier, or has done what it was told. */
+static void worker_wait(struct worker *worker)
+{
+    pthread_barrier_wait(&worker->turn);
+}
+
+static void worker_start(struct worker *worker)
+{
+    *worker = (struct worker){.tid = 0};
+    pthread_barrier_init(&worker->turn, NULL, 2);
+    REQUIRE(pthread_create(&worker->thread, NULL, work, worker) == 0);
+    worker_wait(worker);
+}
+
+static void worker_go(struct worker *worker)
+{
+    pthread_barrier_wait(&worker->turn);
+}
+
+static void worker_end(struct worker *worker)
+{
+    worker->ends = true;
+    worker_go(worker);
+    pthread_join(worker->thread, NULL);
+}
+
+static uint64_t weight_of(const char *name)
+{
+    const struct profile *profile = &collector.profile;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < profile_node_count(profile); i++) {
+        uint32_t root = i;
+        while (profile_node_at(profile, root)->parent != PROFILE_NONE)
+            root = profile_node_at(profile, root)->parent;
+        uint64_t text = profile_frame_at(profile, profile_node_at(profile, root)->frame)->address;
+        if (strcmp(stack_text(&collector.stacks, text), name) == 0)
+            sum += profile_node_at(profile, i)->weight_ns;
+    }
+    return sum;
+}
+
+TEST(unknown_threads_are_found_and_settled)
+{
+    struct worker worker;
+    prepare();
+    worker_start(&worker);
+    usleep(10000);
+    turn();
+    struct thread *thread = threads_find(&collector.threads, worker.tid);
+    REQUIRE(thread != NULL);
+    CHECK(thread->scanned);
+    CHECK_STR(thread->name, "worker");
+    CHECK(threads_find(&collector.threads, getpid()) != NULL);
+    usleep(5000);
+    turn();
+    CHECK(thread->settled);
+    CHECK(thread->event.fd >= 0 && thread->event.mapping != NULL);
+    CHECK(!house.settling_refused);
+    worker_end(&worker);
+    end_all();
+}
+
+/* The kernel has the right of the last word on rounding; 10 ms is what a clock read from outside
+ * may be late. */
+TEST(weights_sum_up_to_the_clock)
+{
+    struct worker worker;
+    clockid_t clock;
+    prepare();
+    worker_start(&worker);
+    worker_go(&worker); /* 50 ms that nobody samples */
+    worker_wait(&worker);
+    usleep(10000);
+    turn();
+    usleep(5000);
+    turn();
+    for (unsigned i = 0; i < 3; i++) {
+        worker_go(&worker);
+        worker_wait(&worker);
+        turn();
+    }
+    collector_drain(&collector, UINT64_MAX);
+    housekeeping_close_accounts(&house);
+    REQUIRE(pthread_getcpuclockid(worker.thread, &clock) == 0);
+    uint64_t used_ns = clock_ns(clock), weight_ns = weight_of("worker");
+    CHECK(used_ns >= 200000000);
+    CHECK(weight_ns >= used_ns - 1000000 && weight_ns <= used_ns + 11000000);
+    housekeeping_close_accounts(&house); /* nothing is booked twice */
+    CHECK(weight_of("worker") - weight_ns < 1000000);
+    worker_end(&worker);
+    end_all();
+}
+
+TEST(threads_that_end_are_retired)
+{
+    struct worker worker;
+    prepare();
+    worker_start(&worker);
+    usleep(10000);
+    turn();
+    usleep(5000);
+    turn();
+    struct thread *thread = threads_find(&collector.threads, worker.tid);
+    REQUIRE(thread != NULL && thread->settled);
+    uint32_t live = collector.threads.live;
+    int fd = thread->event.fd;
+    worker_end(&worker);
+    turn();
+    CHECK(threads_find(&collector.threads, worker.tid) == NULL);
+    CHECK_U64(collector.threads.live, live - 1);
+    CHECK_U64(collector.threads.uncovered, 0);
+    CHECK(fcntl(fd, F_GETFD) == -1 && errno == EBADF);
+    end_all();
+}
+
+/* The record of its end was lost with others. */
+TEST(a_thread_that_no_scan_sees_has_ended)
+{
+    prepare();
+    struct birth birth = {.tid = 0x7ffffff, .event.fd = -1, .period_ns = PERIOD_NS};
+    uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    struct thread *thread = threads_admit(&collector.threads, &birth, now_ns - 2 * SECOND_NS);
+    struct thread *young;
+    birth.tid = 0x7fffffe;
+    young = threads_admit(&collector.threads, &birth, now_ns);
+    thread->retry_ns = young->retry_ns = UINT64_MAX;
+    usleep(10000);
+    housekeeping_do(&house, &mailbox);
+    CHECK(threads_find(&collector.threads, 0x7ffffff) == NULL);
+    CHECK(threads_find(&collector.threads, 0x7fffffe) == young);
+    end_all();
+}
+
+/* Who has a slot reserved is about to come by itself. */
+TEST(a_scan_waits_for_those_that_are_about_to_come)
+{
+    prepare();
+    struct mailbox_slot *slot = mailbox_reserve(&mailbox);
+    REQUIRE(slot != NULL);
+    usleep(10000);
+    housekeeping_do(&house, &mailbox);
+    CHECK_U64(house.scans, 0);
+    mailbox_cancel(slot);
+    housekeeping_do(&house, &mailbox);
+    CHECK_U64(house.scans, 1);
+    CHECK(!collector.scan_wanted);
+    usleep(10000);
+    housekeeping_do(&house, &mailbox);
+    CHECK_U64(house.scans, 1); /* nobody wants another so soon */
+    end_all();
+}
+
+TEST(lost_mappings_are_read_again)
+{
+    prepare();
+    void *code = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(code != MAP_FAILED);
+    CHECK(modules_find(&collector.modules, (uint64_t)(uintptr_t)code) == NULL);
+    housekeeping_do(&house, &mailbox);
+    CHECK(modules_find(&collector.modules, (uint64_t)(uintptr_t)code) == NULL);
+    collector.maps_wanted = true;
+    housekeeping_do(&house, &mailbox);
+    CHECK(modules_find(&collector.modules, (uint64_t)(uintptr_t)code) != NULL);
+    CHECK(!collector.maps_wanted);
+    munmap(code, 8192);
+    end_all();
+}
+
+TEST(a_thread_without_an_event_is_uncovered_at_the_end)
+{
+    prepare();
+    struct birth birth = {.tid = 0x7ffffff, .event.fd = -1, .period_ns = PERIOD_NS};
+    threads_admit(&collector.threads, &birth, clock_ns(CLOCK_MONOTONIC));
+    housekeeping_close_accounts(&house);
+    CHECK_U64(collector.threads.uncovered, 1);
+    end_all();
+}
