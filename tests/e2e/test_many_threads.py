@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Many threads, at once and one after the other."""
 
-from harness import EVERYONE, both, expect, main, near, near_ms, program, test
+from harness import EVERYONE, both, check_sum, expect, main, near, near_ms, program, test
 
 
 @test(each=EVERYONE)
 def test_two_hundred_threads(who):
-    result = both(program("burners"), 200, 25, user=who.user, options={"UNIT": "us"})
+    result = both(program("burners"), 200, 25, user=who.user, options={"UNIT": "us"}, clock=True)
     profile = result.profile
     threads = [t for t in profile.threads() if t.startswith("burner-")]
-    expect(len(threads) >= 199, f"{len(threads)} of 200 threads")
-    near_ms(profile.total() / 1000, 200 * 25, 200, "sum")
+    # On a busy machine a thread may end before its name is known.
+    expect(len(threads) >= 190, f"{len(threads)} of 200 threads")
+    check_sum(result, profile, slack_ms=50)
     near(profile.share("sixty"), 0.6, 0.03, "sixty")
     near(profile.share("thirty"), 0.3, 0.03, "thirty")
 
