@@ -170,22 +170,27 @@ static void tell(struct publisher *publisher, struct summary *summary, int error
     }
 }
 
+/* Clock unknown (0): the process was gone before we first looked, but may have been sampled. */
+static bool is_too_short(const struct publisher *publisher, uint64_t app_cpu_ns)
+{
+    bool sampled = publisher->collector->profile.samples > 0;
+    return app_cpu_ns < publisher->session->period_ns && !(app_cpu_ns == 0 && sampled);
+}
+
 void publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns)
 {
-    if (publisher->collector->profile.samples == 0 || app_cpu_ns < publisher->session->period_ns)
-        return;
-    write_profile(publisher);
+    if (publisher->collector->profile.samples > 0 && !is_too_short(publisher, app_cpu_ns))
+        write_profile(publisher);
 }
 
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
 {
-    struct summary summary = summarize(publisher, app_cpu_ns);
     int error = 0;
-    bool worth_it =
-        summary.samples > 0 && (app_cpu_ns == 0 || app_cpu_ns >= publisher->session->period_ns);
-    if (worth_it)
+    bool too_short = is_too_short(publisher, app_cpu_ns);
+    if (publisher->collector->profile.samples > 0 && !too_short)
         error = write_profile(publisher);
-    summary = summarize(publisher, app_cpu_ns);
+    struct summary summary = summarize(publisher, app_cpu_ns);
+    summary.too_short = too_short;
     tell(publisher, &summary, error);
 }
 

@@ -76,6 +76,7 @@ void summary_report(const struct summary *summary, struct text *text)
     if (summary->kernel_reason != NULL)
         put_escaped(text, "kernel_reason", summary->kernel_reason);
     put_escaped(text, "program", or_empty(summary->program));
+    put_escaped(text, "too_short", summary->too_short ? "yes" : "no");
     if (summary->error != NULL)
         put_escaped(text, "error", summary->error);
     text_put(text, " file=");
@@ -170,6 +171,29 @@ static void print_means(const struct summary *summary, struct text *text)
     text_put(text, " KiB\n");
 }
 
+static void print_why_no_file(const struct summary *summary, struct text *text)
+{
+    if (summary->too_short) {
+        text_put(text, ": too short: ");
+        if (summary->cpu_clock_ns != 0) {
+            text_put_fixed(text, summary->cpu_clock_ns / 100000, 1);
+            text_put(text, " ms of CPU time, ");
+        }
+        text_put(text, "less than one period");
+    } else if (summary->samples == 0 && summary->error == NULL) {
+        text_put(text, ": there was no sample");
+    }
+}
+
+static void print_file(const struct summary *summary, struct text *text)
+{
+    text_put(text, "selfsample: ");
+    text_put(text, summary->file_path != NULL ? "written to " : "nothing written");
+    put_clean(text, or_empty(summary->file_path));
+    if (summary->file_path == NULL)
+        print_why_no_file(summary, text);
+}
+
 void summary_print(const struct summary *summary, struct text *text)
 {
     print_amount(summary, text);
@@ -181,7 +205,5 @@ void summary_print(const struct summary *summary, struct text *text)
         put_clean(text, summary->error);
         text_put_char(text, '\n');
     }
-    text_put(text, "selfsample: ");
-    text_put(text, summary->file_path != NULL ? "written to " : "nothing written");
-    put_clean(text, or_empty(summary->file_path));
+    print_file(summary, text);
 }

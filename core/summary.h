@@ -7,7 +7,8 @@
  *     start pid=N program=NAME
  *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N kernel_ns=N whole=N truncated=N lost=N
  *         threads=N uncovered=N rate_hz=N helper_cpu_ns=N arena_bytes=N engine=NAME kernel=yes|no
- *         [kernel_reason=TEXT] program=NAME [error=TEXT] file=PATH                (all one line)
+ *         [kernel_reason=TEXT] program=NAME too_short=yes|no [error=TEXT] file=PATH
+ *                                                                        (an end is one line)
  *
  * The last value of a line is as it is, up to the end of the line, but for control characters,
  * which become `_`. In all others a byte up to and including the space, a `%` and 0x7f stand as
@@ -48,6 +49,7 @@ struct summary {
     uint64_t helper_cpu_ns;
     uint64_t arena_bytes;
 
+    bool too_short;        /* less CPU time than one period: there is to be no file */
     const char *file_path; /* NULL: nothing was written */
     const char *error;     /* what went wrong; NULL: nothing */
 };

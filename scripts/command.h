@@ -56,6 +56,7 @@ struct report {
     uint64_t samples, lost, whole, truncated, uncovered;
     uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns;
     char engine[32];
+    bool too_short; /* less CPU time than one period: no file is meant to be */
     bool kernel_frames;
     char kernel_reason[256]; /* why there are none, or none with names; "": none given */
     char *error;             /* NULL: none. Both are allocated with the report */

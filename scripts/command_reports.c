@@ -110,6 +110,12 @@ static uint64_t number_find(const char *line, const char *key)
     return value_find(line, key, false, value, sizeof value) ? strtoull(value, NULL, 10) : 0;
 }
 
+static bool flag_find(const char *line, const char *key)
+{
+    char value[8];
+    return value_find(line, key, false, value, sizeof value) && strcmp(value, "yes") == 0;
+}
+
 /* Allocated; NULL where the value is empty or missing. */
 static char *text_find(const char *line, const char *key, bool last)
 {
@@ -151,9 +157,8 @@ static void report_fill(struct report *report, const char *line)
     value_find(line, "program", false, report->program, sizeof report->program);
     value_find(line, "engine", false, report->engine, sizeof report->engine);
     value_find(line, "kernel_reason", false, report->kernel_reason, sizeof report->kernel_reason);
-    char kernel[8];
-    report->kernel_frames =
-        value_find(line, "kernel", false, kernel, sizeof kernel) && strcmp(kernel, "yes") == 0;
+    report->kernel_frames = flag_find(line, "kernel");
+    report->too_short = flag_find(line, "too_short");
     report->samples = number_find(line, "samples");
     report->lost = number_find(line, "lost");
     report->whole = number_find(line, "whole");

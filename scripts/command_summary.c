@@ -9,9 +9,11 @@
 
 enum { FILES_TOLD = 5 };
 
-/* Of the whole process tree. */
+/* Of the whole process tree. Processes too short for a file are counted apart from all the rest,
+ * so that the figures are those of the files. */
 struct totals {
-    size_t processes, files, errors, without_kernel;
+    size_t processes, too_short, files, errors, without_kernel;
+    uint64_t too_short_ns; /* their CPU time */
     uint64_t samples, lost, whole, truncated, uncovered;
     uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns;
     const char *engine;        /* of all processes, or "mixed" */
@@ -21,6 +23,12 @@ struct totals {
 
 static void totals_add(struct totals *totals, const struct report *report)
 {
+    totals->helper_cpu_ns += report->helper_cpu_ns;
+    if (report->too_short) {
+        totals->too_short++;
+        totals->too_short_ns += report->cpu_clock_ns;
+        return;
+    }
     totals->processes++;
     totals->samples += report->samples;
     totals->lost += report->lost;
@@ -30,7 +38,6 @@ static void totals_add(struct totals *totals, const struct report *report)
     totals->cpu_seen_ns += report->cpu_seen_ns;
     totals->cpu_clock_ns += report->cpu_clock_ns;
     totals->kernel_ns += report->kernel_ns;
-    totals->helper_cpu_ns += report->helper_cpu_ns;
     totals->files += report->file != NULL;
     totals->errors += report->error != NULL;
     totals->without_kernel += !report->kernel_frames;
@@ -63,6 +70,11 @@ static const char *processes(uint64_t count)
     return count == 1 ? "process" : "processes";
 }
 
+static const char *samples(uint64_t count)
+{
+    return count == 1 ? "sample" : "samples";
+}
+
 static void tell_means(const struct totals *totals)
 {
     bool all = totals->without_kernel == 0;
@@ -78,8 +90,8 @@ static void tell_means(const struct totals *totals)
 
 static void tell_counts(const struct totals *totals)
 {
-    tell("%" PRIu64 " samples from %zu %s; %.2f s of CPU time seen, %.1f %% of %.2f s",
-         totals->samples, totals->processes, processes(totals->processes),
+    tell("%" PRIu64 " %s from %zu %s; %.2f s of CPU time seen, %.1f %% of %.2f s", totals->samples,
+         samples(totals->samples), totals->processes, processes(totals->processes),
          (double)totals->cpu_seen_ns / 1e9, share(totals->cpu_seen_ns, totals->cpu_clock_ns),
          (double)totals->cpu_clock_ns / 1e9);
     tell("stacks whole: %.1f %%; samples lost: %" PRIu64 "; threads not covered: %" PRIu64,
@@ -157,8 +169,8 @@ static void tell_files(const struct reports *reports)
         return;
     }
     for (size_t i = 0; i < count && i < FILES_TOLD; i++)
-        tell("wrote %s (%s, %" PRIu64 " samples)", path_from_here(list[i]->file), list[i]->program,
-             list[i]->samples);
+        tell("wrote %s (%s, %" PRIu64 " %s)", path_from_here(list[i]->file), list[i]->program,
+             list[i]->samples, samples(list[i]->samples));
     if (count > FILES_TOLD)
         tell("and %zu more", count - FILES_TOLD);
     char quoted[2 * PATH_MAX];
@@ -167,11 +179,24 @@ static void tell_files(const struct reports *reports)
     free(list);
 }
 
+/* OTHERS: processes that are not in the totals. */
+static void tell_too_short(const struct totals *totals, uint64_t others)
+{
+    char used[64] = ""; /* what is known of it */
+    if (totals->too_short_ns != 0)
+        snprintf(used, sizeof used, "%.1f ms of CPU time, ", (double)totals->too_short_ns / 1e6);
+    if (totals->too_short == 1 && totals->processes + others == 0)
+        tell("no file was written: too short: %sless than one period", used);
+    else if (totals->too_short != 0)
+        tell("%zu %s too short for a file: %sless than one period each", totals->too_short,
+             processes(totals->too_short), used);
+}
+
 /* What keeps the figures from being the whole truth. */
 static void tell_gaps(const struct reports *reports, const struct totals *totals)
 {
     size_t running = reports_running(reports);
-    uint64_t silent = reports->count - totals->processes - running;
+    uint64_t silent = reports->count - totals->processes - totals->too_short - running;
     if (totals->error != NULL)
         tell("%zu with an error: %s", totals->errors, totals->error);
     if (silent != 0)
@@ -183,6 +208,7 @@ static void tell_gaps(const struct reports *reports, const struct totals *totals
              processes(reports->dropped));
     if (totals->processes != 0 && totals->files == 0 && totals->error == NULL)
         tell("no file was written: there was no sample");
+    tell_too_short(totals, silent + running);
 }
 
 void summary_tell(const struct reports *reports, const char *program)

@@ -200,6 +200,28 @@ def test_program_without_the_library():
 
 
 @test
+def test_process_of_less_than_a_period():
+    """It leaves no file, and is told so rather than counted with those that do."""
+    result = selfsample("--rate", 20, "/bin/true")
+    expect(not result.files() and len(ours(result)) == 1, str(result))
+    match = re.search(r"too short: ([0-9.]+) ms of CPU time, less than one period", ours(result)[0])
+    expect(match and float(match.group(1)) < 50, f"stderr {result.stderr!r}")
+
+
+@test
+def test_many_processes_of_less_than_a_period():
+    script = f"for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done; exec {program('work')} 300000"
+    result = selfsample("--rate", 100, "/bin/sh", "-c", script)
+    text = "\n".join(ours(result))
+    short = [line for line in ours(result) if "too short" in line]
+    expect(len(short) == 1 and "no sample" not in text, f"stderr {text}")
+    count = int(re.search(r"([0-9]+) processes too short for a file", short[0]).group(1))
+    expect(count + len(result.profiles) == 11 and count >= 9, f"{result.files()}, stderr {text}")
+    told = re.search(r"from ([0-9]+) process", text)
+    expect(int(told.group(1)) == len(result.profiles), f"{result.files()}, stderr {text}")
+
+
+@test
 def test_program_that_ends_at_once():
     """By _exit, so that nobody waits for the helper, which has hardly begun then."""
     for _ in range(30):

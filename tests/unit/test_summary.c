@@ -44,7 +44,7 @@ TEST(end_line)
     CHECK_STR(buffer, "end pid=123 samples=3000 cpu_seen_ns=3003003000 cpu_clock_ns=3006000000 "
                       "kernel_ns=0 whole=2997 truncated=3 lost=1 threads=4 uncovered=0 rate_hz=999 "
                       "helper_cpu_ns=12345678 arena_bytes=1572865 engine=perf kernel=yes "
-                      "program=python3 file=/tmp/a b.folded");
+                      "program=python3 too_short=no file=/tmp/a b.folded");
 }
 
 TEST(end_line_escapes_what_would_break_it)
@@ -57,8 +57,9 @@ TEST(end_line_escapes_what_would_break_it)
     summary.error = "disk full";
     summary.file_path = NULL;
     summary_report(&summary, &text);
-    CHECK_STR(strstr(buffer, " kernel="), " kernel=no kernel_reason=perf_event_paranoid%20is%202 "
-                                          "program=a%20b%25%0a%7f error=disk%20full file=");
+    CHECK_STR(strstr(buffer, " kernel="),
+              " kernel=no kernel_reason=perf_event_paranoid%20is%202 "
+              "program=a%20b%25%0a%7f too_short=no error=disk%20full file=");
 }
 
 TEST(end_line_has_room_for_its_file)
@@ -84,7 +85,7 @@ TEST(null_strings_are_empty)
     CHECK_STR(buffer, "start pid=1 program=");
     text = text_over(buffer, sizeof buffer);
     summary_report(&summary, &text);
-    CHECK_STR(strstr(buffer, "engine="), "engine= kernel=no program= file=");
+    CHECK_STR(strstr(buffer, "engine="), "engine= kernel=no program= too_short=no file=");
     summary_print(&summary, &text);
 }
 
@@ -137,6 +138,33 @@ TEST(text_for_people_when_it_went_wrong)
               "selfsample: kernel time at least 25.0 % (stacks not visible: not allowed)\n"
               "selfsample: out.folded: No space left on device (ENOSPC)\n"
               "selfsample: nothing written");
+}
+
+/* Nothing but the last line differs. */
+static const char *last_line(const struct summary *summary)
+{
+    struct text text = text_over(buffer, sizeof buffer);
+    summary_print(summary, &text);
+    return strrchr(buffer, '\n') + 1;
+}
+
+TEST(text_for_people_without_a_file)
+{
+    struct summary summary = example();
+    struct text text = text_over(buffer, sizeof buffer);
+    summary.file_path = NULL;
+    summary.samples = 1;
+    summary.too_short = true;
+    summary.cpu_clock_ns = 654321;
+    summary_report(&summary, &text);
+    CHECK_STR(strstr(buffer, " too_short="), " too_short=yes file=");
+    CHECK_STR(last_line(&summary), "selfsample: nothing written: too short: 0.6 ms of CPU time, "
+                                   "less than one period");
+    summary.cpu_clock_ns = 0;
+    CHECK_STR(last_line(&summary), "selfsample: nothing written: too short: less than one period");
+    summary.too_short = false;
+    summary.samples = 0;
+    CHECK_STR(last_line(&summary), "selfsample: nothing written: there was no sample");
 }
 
 TEST(percent_of_huge_numbers)
