@@ -436,6 +436,7 @@ TEST(patience_is_half_of_the_shortest_ring)
     CHECK_U64(threads_patience_ns(&threads), UINT64_MAX);
     for (pid_t i = 1; i <= 3; i++) {
         struct thread *thread = admit(&threads, i, NOW_NS);
+        thread->settled = true;
         thread->event.mapping = &arena; /* any */
         thread->event.mapping_bytes = EVENT_PAGE_BYTES + 65536u * (unsigned)i;
         thread->stack_bytes = 3896;
