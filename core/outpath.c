@@ -12,7 +12,7 @@
 #define PLACEHOLDER_SHOW 64u
 
 struct expansion {
-    struct text *path;
+    struct text *names;
     const struct outpath_facts *facts;
     void (*complain)(void *context, const char *line);
     void *context;
@@ -27,11 +27,19 @@ const char *outpath_base(const char *path)
     return base;
 }
 
-static void put_clean(struct text *text, const char *value, bool slashes)
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+/* What is put in is no pattern: its percent signs are doubled. */
+static void put_clean(struct text *names, const char *value, bool slashes)
 {
     for (const char *c = value; *c != '\0'; c++) {
-        bool bad = (unsigned char)*c < 0x20 || *c == 0x7f || (*c == '/' && !slashes);
-        text_put_char(text, bad ? '_' : *c);
+        bool bad = is_control(*c) || (*c == '/' && !slashes);
+        text_put_char(names, bad ? '_' : *c);
+        if (*c == '%')
+            text_put_char(names, '%');
     }
 }
 
@@ -91,11 +99,12 @@ static const char *placeholder_keep(const struct expansion *expansion, const cha
     text_put_bytes(&shown, at, at[1] == '\0' ? 1 : at[1] == '{' ? strlen(at) : 2);
     struct text text = text_over(line, sizeof line);
     text_put(&text, "selfsample: SELFSAMPLE_OUT: ");
-    put_clean(&text, wrong, true);
+    for (const char *c = wrong; *c != '\0'; c++)
+        text_put_char(&text, is_control(*c) ? '_' : *c);
     text_put(&text, at[1] == '{' ? ": no } behind it" : ": no such placeholder");
     text_put(&text, "; there are %p %e %h %t %n %{VAR} %%; it is kept as it stands");
     expansion->complain(expansion->context, line);
-    text_put_char(expansion->path, '%');
+    text_put(expansion->names, "%%");
     return at + 1;
 }
 
@@ -103,33 +112,33 @@ static const char *placeholder_keep(const struct expansion *expansion, const cha
 static const char *placeholder_put(const struct expansion *expansion, const char *at)
 {
     const struct outpath_facts *facts = expansion->facts;
-    struct text *path = expansion->path;
+    struct text *names = expansion->names;
     size_t length = 0;
     switch (at[1]) {
     case 'p':
-        text_put_i64(path, facts->pid);
+        text_put_i64(names, facts->pid);
         return at + 2;
     case 'e':
-        put_clean(path, outpath_base(facts->program), false);
+        put_clean(names, outpath_base(facts->program), false);
         return at + 2;
     case 'h':
-        put_clean(path, facts->host, false);
+        put_clean(names, facts->host, false);
         return at + 2;
     case 't':
-        put_time(path, facts->start_seconds);
+        put_time(names, facts->start_seconds);
         return at + 2;
     case 'n':
-        text_put_u64(path, facts->counter);
+        text_put(names, "%n");
         return at + 2;
     case '%':
-        text_put_char(path, '%');
+        text_put(names, "%%");
         return at + 2;
     case '{':
         while (at[2 + length] != '\0' && at[2 + length] != '}')
             length++;
         if (at[2 + length] == '\0')
             return placeholder_keep(expansion, at);
-        put_variable(path, facts->environment, at + 2, length);
+        put_variable(names, facts->environment, at + 2, length);
         return at + 2 + length + 1;
     default:
         return placeholder_keep(expansion, at);
@@ -142,19 +151,34 @@ static void pattern_put(const struct expansion *expansion, const char *pattern)
         if (*pattern == '%')
             pattern = placeholder_put(expansion, pattern);
         else
-            text_put_char(expansion->path, *pattern++);
+            text_put_char(expansion->names, *pattern++);
     }
 }
 
-int outpath_expand(struct text *path, const char *pattern, const struct outpath_facts *facts,
+int outpath_expand(struct text *names, const char *pattern, const struct outpath_facts *facts,
                    void (*complain)(void *context, const char *line), void *context)
 {
-    const struct expansion expansion = {path, facts, complain, context};
-    size_t before = path->length;
+    const struct expansion expansion = {names, facts, complain, context};
+    size_t before = names->length;
     pattern_put(&expansion, pattern);
-    if (path->length == before || path->start[path->length - 1] == '/')
+    if (names->length == before || names->start[names->length - 1] == '/')
         pattern_put(&expansion, OUTPATH_DEFAULT);
-    return path->cut ? -ENAMETOOLONG : 0;
+    return names->cut ? -ENAMETOOLONG : 0;
+}
+
+bool outpath_number(struct text *path, const char *names, uint64_t counter)
+{
+    bool numbered = false;
+    while (*names != '\0') {
+        bool counts = names[0] == '%' && names[1] == 'n';
+        if (counts)
+            text_put_u64(path, counter);
+        else
+            text_put_char(path, *names);
+        numbered |= counts;
+        names += counts || (names[0] == '%' && names[1] == '%') ? 2 : 1;
+    }
+    return numbered;
 }
 
 void outpath_with_suffix(struct text *text, const char *path, unsigned n)

@@ -2,18 +2,22 @@
  * The name of the output file, out of the pattern in SELFSAMPLE_OUT:
  *
  *     %p  process id                  %t  time of the start, UTC, as 20240229T235959
- *     %e  program name                %n  counter of the caller's
+ *     %e  program name                %n  counter of the files written
  *     %h  host name                   %{VAR}  environment variable, nothing where unset
  *     %%  a percent sign
  *
  * A result that is empty or ends in a slash gets the default name behind it. Control characters of
  * what is put in become `_`, and so do slashes, but for those of environment variables.
  *
+ * In two steps, since the environment can only be read at the start, and %n counts later:
+ * outpath_expand puts in all but %n, outpath_number makes a path of the result.
+ *
  * Thread safety: keeps no state.
  */
 #ifndef SELFSAMPLE_CORE_OUTPATH_H
 #define SELFSAMPLE_CORE_OUTPATH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "text.h"
@@ -26,18 +30,22 @@ struct outpath_facts {
     const char *program; /* a name or a path, of which the last part counts */
     const char *host;
     uint64_t start_seconds; /* since 1970-01-01 UTC; past the year 9999 shown as its end */
-    uint64_t counter;
     char *const
         *environment; /* as environ is: in the app's constructor only, the app may free it */
 };
 
 /*
- * Appends the expanded PATTERN to PATH. Returns 0, or -ENAMETOOLONG where PATH was too small (then
- * it is cut). An unknown placeholder is kept as it stands and gives one line to COMPLAIN, with
- * "selfsample: " in front and no newline, valid during the call.
+ * Appends the expanded PATTERN to NAMES: a pattern once more, with %n and %% alone. Returns 0, or
+ * -ENAMETOOLONG where NAMES was too small (then it is cut). An unknown placeholder is kept as it
+ * stands and gives one line to COMPLAIN, with "selfsample: " in front and no newline, valid during
+ * the call.
  */
-int outpath_expand(struct text *path, const char *pattern, const struct outpath_facts *facts,
+int outpath_expand(struct text *names, const char *pattern, const struct outpath_facts *facts,
                    void (*complain)(void *context, const char *line), void *context);
+
+/* Appends to PATH what outpath_expand made, with COUNTER for each %n. Returns whether there was
+ * one. */
+bool outpath_number(struct text *path, const char *names, uint64_t counter);
 
 /* Appends PATH with .N before the ending of its last part: a.folded is a.1.folded, a is a.1. For N
  * 0, PATH as it is. */

@@ -9,12 +9,13 @@
 
 #define ARENA_BYTES_MAX (1024u * 1024 * 1024)
 
-static void report_write(const struct publisher *publisher, struct text *line)
+/* True if the command has got it. */
+static bool report_write(const struct publisher *publisher, struct text *line)
 {
     if (publisher->report_fd < 0)
-        return;
+        return false;
     text_put_char(line, '\n');
-    sys_write(publisher->report_fd, line->start, line->length);
+    return sys_write(publisher->report_fd, line->start, line->length) == (long)line->length;
 }
 
 static void kernel_refusal_put(struct publisher *publisher)
@@ -57,25 +58,33 @@ static void notice(struct publisher *publisher, const char *lines)
     text_put(&text, lines);
 }
 
-static struct outfile *out_open(struct publisher *publisher)
+/* Gets publisher->out ready for a writing. 0 or -errno. */
+static int out_ready(struct publisher *publisher)
 {
-    if (publisher->out == NULL) {
-        publisher->out = arena_alloc(&publisher->arena, sizeof *publisher->out);
-        if (publisher->out != NULL &&
-            outfile_init(publisher->out, AT_FDCWD, publisher->session->out_path) != 0)
-            publisher->out = NULL;
-    }
-    return publisher->out;
+    if (publisher->out_is_kept)
+        return 0;
+    if (publisher->out != NULL)
+        outfile_close(publisher->out);
+    else if ((publisher->out = arena_alloc(&publisher->arena, sizeof *publisher->out)) == NULL)
+        return -ENOMEM;
+    char name[OUTPATH_BYTES];
+    struct text path = text_over(name, sizeof name);
+    bool numbered = outpath_number(&path, publisher->session->out_path, publisher->writings);
+    int result = outfile_init(publisher->out, AT_FDCWD, name);
+    if (path.cut)
+        result = -ENAMETOOLONG;
+    publisher->out_is_kept = result == 0 && !numbered;
+    return result;
 }
 
 /* Names, lines, file. 0 or -errno. */
 static int write_profile(struct publisher *publisher)
 {
     struct session *session = publisher->session;
-    struct outfile *out = out_open(publisher);
-    if (out == NULL)
-        return -ENOMEM;
-    int result = outfile_begin(out);
+    int result = out_ready(publisher);
+    struct outfile *out = publisher->out;
+    if (result == 0)
+        result = outfile_begin(out);
     if (result != 0)
         return result;
     struct arena_mark mark = arena_mark(&publisher->arena);
@@ -90,7 +99,9 @@ static int write_profile(struct publisher *publisher)
                  out, &scratch);
     arena_destroy(&scratch);
     arena_release(&publisher->arena, mark);
-    return outfile_commit(out);
+    result = outfile_commit(out);
+    publisher->writings += result == 0;
+    return result;
 }
 
 static struct summary summarize(const struct publisher *publisher, uint64_t app_cpu_ns)
@@ -137,37 +148,49 @@ static void file_path(const struct publisher *publisher, struct text *path)
     text_put(path, name);
 }
 
-static void error_line(struct text *line, const struct session *session, int error)
+static void error_line(struct text *line, const struct publisher *publisher, int error)
 {
     text_put(line, "selfsample: ");
-    text_put(line, session->out_path);
+    outpath_number(line, publisher->session->out_path, publisher->writings);
     text_put(line, ": the profile can't be written: ");
     text_put_error(line, -error);
-    text_put(line, "; set SELFSAMPLE_OUT to a place that can be written to");
+    text_put(line, "; choose another place with SELFSAMPLE_OUT or --out");
 }
 
+static bool report(const struct publisher *publisher, const struct summary *summary)
+{
+    char buffer[SUMMARY_REPORT_BYTES];
+    struct text line = text_over(buffer, sizeof buffer);
+    summary_report(summary, &line);
+    return report_write(publisher, &line);
+}
+
+static void summary_notice(struct publisher *publisher, const struct summary *summary)
+{
+    char buffer[SUMMARY_REPORT_BYTES];
+    struct text lines = text_over(buffer, sizeof buffer);
+    summary_print(summary, &lines);
+    notice(publisher, buffer);
+}
+
+/* Whoever tells the summary, the command or this process, tells the error with it. */
 static void tell(struct publisher *publisher, struct summary *summary, int error)
 {
-    char path_buffer[OUTPATH_BYTES], buffer[SUMMARY_REPORT_BYTES];
+    char path_buffer[OUTPATH_BYTES], error_buffer[SUMMARY_REPORT_BYTES];
     struct text path = text_over(path_buffer, sizeof path_buffer);
-    struct text line = text_over(buffer, sizeof buffer);
+    struct text line = text_over(error_buffer, sizeof error_buffer);
     if (error != 0) {
-        error_line(&line, publisher->session, error);
-        summary->error = buffer + sizeof "selfsample: " - 1;
-        notice(publisher, buffer);
+        error_line(&line, publisher, error);
+        summary->error = error_buffer + sizeof "selfsample: " - 1;
     } else if (publisher->out != NULL && publisher->out->name[0] != '\0') {
         file_path(publisher, &path);
         summary->file_path = path_buffer;
     }
-    char report_buffer[SUMMARY_REPORT_BYTES];
-    struct text report = text_over(report_buffer, sizeof report_buffer);
-    summary_report(summary, &report);
-    report_write(publisher, &report);
-    if (publisher->session->config.summary) {
-        line = text_over(buffer, sizeof buffer);
-        summary_print(summary, &line);
-        notice(publisher, buffer);
-    }
+    bool reported = report(publisher, summary);
+    if (publisher->session->config.summary)
+        summary_notice(publisher, summary);
+    else if (error != 0 && !reported)
+        notice(publisher, error_buffer);
 }
 
 /* Clock unknown (0): the process was gone before we first looked, but may have been sampled. */
@@ -200,4 +223,5 @@ void publisher_fail(struct publisher *publisher, int error)
                               .program = publisher->session->program,
                               .engine = "perf"};
     tell(publisher, &summary, error);
+    __atomic_store_n(&publisher->session->progress, SESSION_DONE, __ATOMIC_RELEASE);
 }

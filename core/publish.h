@@ -20,6 +20,8 @@ struct publisher {
     struct collector *collector;
     struct arena arena;           /* of the names of one writing, and of the file's buffer */
     struct outfile *out;          /* once the first writing began */
+    bool out_is_kept;             /* the next writing replaces its file: no %n in the name */
+    uint64_t writings;            /* that have succeeded: what %n stands for in the next */
     struct kernel_symbols kernel; /* may be got ready while the app runs */
     int report_fd;                /* FIFO to the command; -1: none */
     bool kernel_hidden;           /* see frame_names.h */
@@ -30,15 +32,15 @@ struct publisher {
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector);
 
-/* Writes the profile so far, in place of what was written before. APP_CPU_NS: the process's CPU
- * time. */
+/* Writes the profile so far, in place of what was written before, or beside it where %n is in the
+ * name. APP_CPU_NS: the process's CPU time. */
 void publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns);
 
 /* Writes the whole profile and the report. A process that used less CPU time than a period leaves
  * no file: there is nothing in it to see. */
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns);
 
-/* There will be no profile: tells why. */
+/* There will be no profile: tells why. Nothing is left to do then. */
 void publisher_fail(struct publisher *publisher, int error);
 
 #endif

@@ -7,8 +7,9 @@ import resource
 import socket
 import subprocess
 
-from harness import (Failure, bare, both, expect, main, need_root, private_directory, program,
-                     run, same, test)
+from folded import Profile
+from harness import (Failure, bare, both, expect, main, near_ms, need_root, private_directory,
+                     program, run, same, test)
 
 
 def run_to(pattern, command=None, **arguments):
@@ -49,7 +50,18 @@ def test_pattern():
 @test
 def test_counter():
     result = run_to("n%n.folded")
-    expect(re.fullmatch(r"n[0-9]+\.folded", result.files()[0]), f"files {result.files()}")
+    expect_files(result, "n0.folded")
+
+
+@test
+def test_counter_of_checkpoints():
+    """Each goes to a file of its own, the end of the run to the last one."""
+    result = run(program("work"), 3000000, options={"OUT": "%%n%n.folded", "CHECKPOINT": 1})
+    names = [f"%n{i}.folded" for i in range(len(result.files()))]
+    expect_files(result, *names)
+    totals = [Profile(result.directory / name).total() for name in names]
+    expect(len(totals) >= 3 and totals == sorted(totals), f"totals {totals}")
+    near_ms(totals[-1], 3000, 90, "samples at the end")
 
 
 @test
@@ -117,8 +129,17 @@ def test_removed_directory():
 @test
 def test_missing_directory():
     result = run_to("missing/x.folded")
-    same_but_for_the_line(result, "missing")
+    same_but_for_the_line(result, "missing/x.folded", "SELFSAMPLE_OUT or --out")
     expect_files(result)
+
+
+@test
+def test_error_is_in_the_summary_alone():
+    options = {"OUT": "missing/x%n.folded", "SUMMARY": "yes"}
+    result = run(program("work"), 300000, options=options)
+    lines = result.stderr.decode().splitlines()
+    expect(len([line for line in lines if "missing/x0.folded: " in line]) == 1, f"stderr {lines}")
+    expect(lines[-1] == "selfsample: nothing written", f"stderr {lines}")
 
 
 @test

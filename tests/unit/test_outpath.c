@@ -6,7 +6,7 @@
 
 #include "outpath.h"
 
-static char buffer[256], lines[2048];
+static char names[256], buffer[256], lines[2048];
 
 static void complain(void *context, const char *line)
 {
@@ -22,16 +22,23 @@ static const struct outpath_facts facts = {
     .program = "/usr/bin/python3.11",
     .host = "box",
     .start_seconds = 1709251199, /* 2024-02-29 23:59:59, by `date -u -d @1709251199` */
-    .counter = 7,
     .environment = environment,
 };
 
-static const char *expand(const char *pattern)
+/* Both steps, with 7 for the counter. */
+static const char *expand_with(const char *pattern, const struct outpath_facts *with)
 {
+    struct text text = text_over(names, sizeof names);
     struct text path = text_over(buffer, sizeof buffer);
     lines[0] = '\0';
-    CHECK_I64(outpath_expand(&path, pattern, &facts, complain, lines), 0);
+    CHECK_I64(outpath_expand(&text, pattern, with, complain, lines), 0);
+    outpath_number(&path, names, 7);
     return buffer;
+}
+
+static const char *expand(const char *pattern)
+{
+    return expand_with(pattern, &facts);
 }
 
 TEST(every_placeholder)
@@ -67,11 +74,40 @@ TEST(variables)
 TEST(unclean_names)
 {
     struct outpath_facts unclean = facts;
-    struct text path = text_over(buffer, sizeof buffer);
     unclean.program = "a\tb/c\nd\x7f";
     unclean.host = "x/y";
-    outpath_expand(&path, "%e.%h", &unclean, complain, lines);
-    CHECK_STR(buffer, "c_d_.x_y");
+    CHECK_STR(expand_with("%e.%h", &unclean), "c_d_.x_y");
+}
+
+TEST(percent_signs_in_names_are_no_placeholders)
+{
+    struct outpath_facts percent = facts;
+    percent.program = "50%n";
+    percent.host = "%%p%";
+    CHECK_STR(expand_with("%e.%h", &percent), "50%n.%%p%");
+    CHECK_STR(expand_with("%h%%n%%%n", &percent), "%%p%%n%7");
+    CHECK_STR(lines, "");
+}
+
+TEST(the_counter_is_left_for_later)
+{
+    struct text text = text_over(names, sizeof names), path = text_over(buffer, sizeof buffer);
+    CHECK_I64(outpath_expand(&text, "a%n-%p-%n", &facts, complain, lines), 0);
+    CHECK(outpath_number(&path, names, 0));
+    CHECK_STR(buffer, "a0-123-0");
+    path = text_over(buffer, sizeof buffer);
+    CHECK(outpath_number(&path, names, 18446744073709551615u));
+    CHECK_STR(buffer, "a18446744073709551615-123-18446744073709551615");
+    path = text_over(buffer, sizeof buffer);
+    CHECK(!outpath_number(&path, "a%%n%%", 5));
+    CHECK_STR(buffer, "a%n%");
+}
+
+TEST(names_that_were_cut_within_a_placeholder)
+{
+    struct text path = text_over(buffer, sizeof buffer);
+    CHECK(!outpath_number(&path, "a%", 5));
+    CHECK_STR(buffer, "a%");
 }
 
 #define KNOWN "; there are %p %e %h %t %n %{VAR} %%; it is kept as it stands\n"
