@@ -197,8 +197,11 @@ static void tell_gaps(const struct reports *reports, const struct totals *totals
 {
     size_t running = reports_running(reports);
     uint64_t silent = reports->count - totals->processes - totals->too_short - running;
-    if (totals->error != NULL)
-        tell("%zu with an error: %s", totals->errors, totals->error);
+    if (totals->errors == 1)
+        tell("%s", totals->error);
+    else if (totals->errors != 0)
+        tell("%zu %s with an error, the first: %s", totals->errors, processes(totals->errors),
+             totals->error);
     if (silent != 0)
         tell("%" PRIu64 " %s ended without a report", silent, processes(silent));
     if (running != 0)

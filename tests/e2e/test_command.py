@@ -200,6 +200,22 @@ def test_program_without_the_library():
 
 
 @test
+def test_write_error_is_told_once():
+    result = selfsample("--out", "missing/x.folded", program("work"), 100000, 3)
+    about = [line for line in ours(result) if "missing" in line]
+    expect(result.status == 3 and not rest(result) and len(about) == 1, f"stderr {result.stderr!r}")
+    expect("No such file" in about[0] and "--out" in about[0], about[0])
+
+
+@test
+def test_write_errors_of_a_tree_are_told_once():
+    script = f"{program('work')} 100000 & {program('work')} 100000; wait"
+    result = selfsample("--only", "work", "--out", "missing/", "/bin/sh", "-c", script)
+    about = [line for line in ours(result) if "missing" in line]
+    expect(len(about) == 1 and "2 processes with an error" in about[0], f"{result.stderr!r}")
+
+
+@test
 def test_process_of_less_than_a_period():
     """It leaves no file, and is told so rather than counted with those that do."""
     result = selfsample("--rate", 20, "/bin/true")
