@@ -10,6 +10,7 @@
 
 #include "arena.h"
 #include "cfi_hdr.h"
+#include "elf_section.h"
 #include "cfi_section.h"
 #include "elf_file.h"
 
@@ -163,7 +164,9 @@ static int table_make(struct cfi_table *table, struct build *build, struct arena
 bool cfi_table_needed(const struct elf_file *file)
 {
     struct cfi_hdr hdr;
-    return cfi_hdr_read(&hdr, file) != 0;
+    struct elf_section section;
+    /* A program of which only the start files came with .eh_frame has a search table, of those. */
+    return cfi_hdr_read(&hdr, file) != 0 || elf_section_find(file, ".debug_frame", &section);
 }
 
 int cfi_table_build(struct cfi_table *table, const struct elf_file *file, uint64_t load_bias,

@@ -33,7 +33,8 @@ struct cfi_table {
     size_t entry_count;
 };
 
-/* Has the file no search table that an unwinder could use? */
+/* Does the file have no search table that an unwinder could use, or unwind information besides it?
+ */
 bool cfi_table_needed(const struct elf_file *file);
 
 /*

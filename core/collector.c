@@ -78,6 +78,8 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
                                              count_ns, !thread->sampled);
     thread->count_ns = count_ns;
     thread->weight_ns += weight_ns;
+    if (!thread->settled && count_ns > collector->longest_ns)
+        collector->longest_ns = count_ns;
     return weight_ns;
 }
 
@@ -106,12 +108,14 @@ static void handle_sample(struct collector *collector, struct thread *thread,
     thread->sampled = true;
     thread->period_is_new = thread->lost_since_sample = false;
     thread->samples_since_draw++;
-    if (weight_ns == 0)
-        return;
-    weight_ns += thread->owed_ns;
-    thread->owed_ns = 0;
     enum unwind_end end;
     size_t count = stack_frames(&collector->stacks, thread, record, &end);
+    if (weight_ns == 0) { /* what its thread's account lacks may still go there */
+        thread->last_node = profile_node_for(&collector->profile, collector->stacks.frames, count);
+        return;
+    }
+    weight_ns += thread->owed_ns;
+    thread->owed_ns = 0;
     if (end == UNWIND_ROOT)
         collector->whole++;
     else

@@ -39,6 +39,7 @@ struct collector {
 
     /* statistics */
     uint64_t whole, truncated, throttled;
+    uint64_t longest_ns; /* the most that one thread's first event had counted at a sample */
     uint64_t lost;      /* samples of settled events; those of births are carried by the next one */
     uint64_t kernel_ns; /* that passed in the kernel where kernel samples are refused */
 

@@ -218,3 +218,16 @@ bool helper_app_is_gone(const struct helper *helper)
 {
     return (pid_t)sys0(SYS_getppid) != helper->app_pid;
 }
+
+void helper_watchdog_set(struct helper *helper, uint64_t limit_ns)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    int timer;
+    if (helper->watchdog == 0 && sys3(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0)
+        helper->watchdog = timer + 1;
+    if (helper->watchdog == 0)
+        return;
+    struct itimerspec once = {
+        .it_value = {(time_t)(limit_ns / 1000000000u), (long)(limit_ns % 1000000000u)}};
+    sys4(SYS_timer_settime, helper->watchdog - 1, 0, &once, NULL);
+}

@@ -24,6 +24,7 @@ struct helper {
     uint32_t snapshot_wanted; /* by SIGUSR1 to the helper */
     void (*run)(void *context);
     void *context;
+    int watchdog;    /* timer id, plus 1; 0: none */
     uint8_t *memory; /* thread block and stack */
     size_t memory_bytes;
 };
@@ -48,6 +49,13 @@ void helper_reap(struct helper *helper, pid_t pid);
 
 /* In the helper: sleeps for TIMEOUT_NS, or until it is woken since WAKES was read. */
 void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns);
+
+/*
+ * In the helper: unless called again within LIMIT_NS, the kernel kills the helper. (A signal
+ * handler would not do: libunwind blocks all signals while it waits for its lock.) For a helper
+ * that is stuck.
+ */
+void helper_watchdog_set(struct helper *helper, uint64_t limit_ns);
 
 static inline uint32_t helper_wakes(const struct helper *helper)
 {

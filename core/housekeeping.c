@@ -13,8 +13,10 @@
 /* A scan may miss a thread that was not there yet when it began. */
 #define SCAN_GRACE_NS 1000000000u
 
-/* A thread that lives this long is worth an event of the helper's. */
-#define SETTLE_AGE_NS 2000000u
+/* A thread that lives this long is worth an event of the helper's, once it has used this part of a
+ * nominal period (in quarters): by then it has been sampled, whatever its first period is. */
+#define SETTLE_AGE_NS   2000000u
+#define SETTLE_QUARTERS 5u
 
 /* A thread of this many periods is long enough for its weights to be balanced at its end: with
  * fewer, what is random about them is needed to be right on the average. */
@@ -80,8 +82,11 @@ static void account_close(struct collector *collector, struct thread *thread)
 {
     uint64_t shortest_ns = BALANCED_PERIODS * collector->threads.plan.period_ns;
     account_settled(collector, thread);
-    if (thread->end_cpu_ns >= thread->birth_cpu_ns + shortest_ns)
-        account_birth(&collector->profile, thread, thread->end_cpu_ns);
+    uint64_t end_ns = thread->birth_cpu_ns + thread->count_ns;
+    if (end_ns < thread->end_cpu_ns)
+        end_ns = thread->end_cpu_ns;
+    if (end_ns >= thread->birth_cpu_ns + shortest_ns)
+        account_birth(&collector->profile, thread, end_ns);
 }
 
 /* A thread that had an event of its own, or none. REPLACEMENT counts already; returns the thread's
@@ -199,15 +204,29 @@ static void scan_if_due(struct housekeeping *house, const struct mailbox *mailbo
         scan_conclude(&scan);
 }
 
+/* Would an event of the helper's suit THREAD better than what it has? */
+static bool wants_event(const struct collector *collector, const struct thread *thread,
+                        uint64_t now_ns)
+{
+    if (now_ns < thread->retry_ns || !thread_is_misfit(&collector->threads, thread))
+        return false;
+    if (thread->settled || thread->event.mapping == NULL)
+        return true;
+    if (now_ns - thread->seen_ns < SETTLE_AGE_NS || !thread->sampled)
+        return false;
+    uint64_t cpu_ns = thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid);
+    return cpu_ns >=
+               thread->birth_cpu_ns + collector->threads.plan.period_ns * SETTLE_QUARTERS / 4 ||
+           cpu_ns == 0;
+}
+
 static void look_after(struct housekeeping *house, struct thread *thread, uint64_t now_ns)
 {
     struct collector *collector = house->collector;
     if (thread->dead) {
         account_close(collector, thread);
         threads_retire(&collector->threads, thread);
-    } else if (now_ns >= thread->retry_ns &&
-               (thread->scanned || now_ns - thread->seen_ns >= SETTLE_AGE_NS) &&
-               thread_is_misfit(&collector->threads, thread)) {
+    } else if (wants_event(collector, thread, now_ns)) {
         settle(house, thread);
     } else {
         thread_redraw_period(&collector->threads, thread);

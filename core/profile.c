@@ -155,6 +155,12 @@ int profile_add(struct profile *profile, const uint32_t *frames_root_first, size
     return -ENOMEM;
 }
 
+uint32_t profile_node_for(struct profile *profile, const uint32_t *frames_root_first, size_t count)
+{
+    size_t depth;
+    return path_follow(profile, frames_root_first, count, &depth);
+}
+
 void profile_top_up(struct profile *profile, uint32_t node, uint64_t weight_ns)
 {
     profile->weight_ns += weight_ns;

@@ -72,6 +72,10 @@ void profile_charge(struct profile *profile, uint32_t node, uint64_t samples, ui
 int profile_add(struct profile *profile, const uint32_t *frames_root_first, size_t count,
                 uint64_t weight_ns, uint32_t *charged);
 
+/* The node of a stack without counting anything, made if there is none yet; PROFILE_NONE when out
+ * of memory. */
+uint32_t profile_node_for(struct profile *profile, const uint32_t *frames_root_first, size_t count);
+
 /* Adds weight without a sample to a node and to the totals: time that a thread has used since the
  * sample that NODE got. */
 void profile_top_up(struct profile *profile, uint32_t node, uint64_t weight_ns);

@@ -19,9 +19,13 @@
 #define SLEEP_NS_MIN   500000u
 #define SLEEP_NS_MAX   50000000u
 #define SLEEP_NS_YOUNG 2000000u /* while threads wait to be settled */
+#define YOUNG_NS       20000000u
 
 #define KERNEL_SYMBOLS_AFTER_NS  300000000u /* many a process has ended by then */
 #define KERNEL_SYMBOLS_BYTES_MIN 16384u
+
+#define TURN_NS_MAX 30000000000u /* a turn that takes longer will never end */
+#define END_NS_MAX  10000000000u /* the same for the last work */
 
 #define QUIET_NS_MAX  2000000000u /* the longest that forks can hold us up */
 #define QUIET_NS_PART 50000000u
@@ -43,30 +47,51 @@ static uint64_t process_cpu_ns(pid_t pid)
     return sys_clock_ns((clockid_t)(~(unsigned)pid << 3 | 2));
 }
 
-static void busy_set(struct session *session, uint32_t busy)
+static void busy_end(struct session *session)
 {
-    __atomic_store_n(&session->busy, busy, __ATOMIC_SEQ_CST);
-    if (busy == 0)
-        sys3(SYS_futex, &session->busy, FUTEX_WAKE, INT32_MAX);
+    __atomic_store_n(&session->busy, 0, __ATOMIC_SEQ_CST);
+    sys3(SYS_futex, &session->busy, FUTEX_WAKE, INT32_MAX);
 }
 
-/* Holds still while some thread forks. A forking thread may be killed, so not for ever. */
+/* Waits while some thread forks. A forking thread may be killed, so not for ever. False when that
+ * has taken too long. */
+static bool quiet_wait(struct session *session, uint64_t start_ns)
+{
+    const struct timespec part = {0, QUIET_NS_PART};
+    for (;;) {
+        uint32_t wanted = __atomic_load_n(&session->quiet_wanted, __ATOMIC_SEQ_CST);
+        if (wanted == 0)
+            return true;
+        if (helper_app_is_gone(&session->helper) ||
+            sys_clock_ns(CLOCK_MONOTONIC) - start_ns > QUIET_NS_MAX)
+            return false;
+        sys4(SYS_futex, &session->quiet_wanted, FUTEX_WAIT, wanted, &part);
+    }
+}
+
+/* Begins work that a fork must not see half-done: first it is said, then looked whether a fork is
+ * under way, which does the same in the other order. */
+static void busy_begin(struct session *session)
+{
+    uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    bool patient = true;
+    for (;;) {
+        __atomic_store_n(&session->busy, 1, __ATOMIC_SEQ_CST);
+        if (!patient || __atomic_load_n(&session->quiet_wanted, __ATOMIC_SEQ_CST) == 0)
+            return;
+        busy_end(session);
+        patient = quiet_wait(session, start_ns);
+    }
+}
+
+/* Holds still where nothing is half-done, if some thread forks. */
 static void quiet_keep(void *context)
 {
     struct session *session = context;
     if (__atomic_load_n(&session->quiet_wanted, __ATOMIC_SEQ_CST) == 0)
         return;
-    busy_set(session, 0);
-    uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC);
-    const struct timespec part = {0, QUIET_NS_PART};
-    for (;;) {
-        uint32_t wanted = __atomic_load_n(&session->quiet_wanted, __ATOMIC_SEQ_CST);
-        if (wanted == 0 || helper_app_is_gone(&session->helper) ||
-            sys_clock_ns(CLOCK_MONOTONIC) - start_ns > QUIET_NS_MAX)
-            break;
-        sys4(SYS_futex, &session->quiet_wanted, FUTEX_WAIT, wanted, &part);
-    }
-    __atomic_store_n(&session->busy, 1, __ATOMIC_SEQ_CST);
+    busy_end(session);
+    busy_begin(session);
 }
 
 static bool run_init(struct run *run, struct session *session)
@@ -93,10 +118,11 @@ static bool run_init(struct run *run, struct session *session)
     return collector_init(&run->collector, &setup) == 0;
 }
 
-static bool has_young_threads(const struct threads *threads)
+static bool has_young_threads(const struct threads *threads, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < threads->used; i++)
-        if (threads->list[i].tid != 0 && !threads->list[i].settled && !threads->list[i].refused)
+        if (threads->list[i].tid != 0 && !threads->list[i].settled &&
+            now_ns - threads->list[i].seen_ns < YOUNG_NS)
             return true;
     return false;
 }
@@ -105,7 +131,7 @@ static uint64_t sleep_ns(const struct run *run)
 {
     const struct threads *threads = &run->collector.threads;
     uint64_t ns = threads_patience_ns(threads);
-    if (ns > SLEEP_NS_YOUNG && has_young_threads(threads))
+    if (ns > SLEEP_NS_YOUNG && has_young_threads(threads, sys_clock_ns(CLOCK_MONOTONIC)))
         ns = SLEEP_NS_YOUNG;
     if (ns > SLEEP_NS_MAX)
         return SLEEP_NS_MAX;
@@ -155,14 +181,15 @@ static bool turn(struct run *run)
     struct collector *collector = &run->collector;
     bool last = __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) != 0 ||
                 helper_app_is_gone(&session->helper);
-    busy_set(session, 1);
+    helper_watchdog_set(&session->helper, TURN_NS_MAX);
+    busy_begin(session);
     /* The time before the mailbox: what a thread posts comes before the record of its end. */
     uint64_t until_ns = last ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC);
     collector_take_births(collector, &session->mailbox);
     collector_drain(collector, until_ns);
     if (!last && !collector->exec_seen)
         housekeeping_do(&run->house, &session->mailbox);
-    busy_set(session, 0);
+    busy_end(session);
     threads_judge_churn(&collector->threads, until_ns);
     __atomic_store_n(&session->birth_ring_bytes,
                      (uint32_t)threads_birth_ring_bytes(&collector->threads), __ATOMIC_RELAXED);
@@ -204,8 +231,12 @@ void session_run(void *context)
         kernel_symbols_get_on(&run, ns);
         sleep_if_idle(session, wakes, ns);
     }
+    helper_watchdog_set(&session->helper, END_NS_MAX);
     if (!run.collector.exec_seen)
         housekeeping_close_accounts(&run.house);
+    /* The clock of a process that is gone may have been read long ago. */
+    if (run.app_cpu_ns < run.collector.longest_ns)
+        run.app_cpu_ns = run.collector.longest_ns;
     publisher_finish(&run.publisher, run.app_cpu_ns);
     __atomic_store_n(&session->progress, SESSION_DONE, __ATOMIC_RELEASE);
 }

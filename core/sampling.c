@@ -3,8 +3,10 @@
 
 #include "event.h"
 
-/* Draws of a birth period are never shorter than this part of the nominal period. */
+/* Draws of a birth period are never shorter than this part of the nominal period, nor need they be
+ * longer than the second: threads that live less than the shortest draw are never seen. */
 #define BIRTH_FRACTION 32u
+#define BIRTH_FLOOR_NS 31250u
 
 /* Draws of less than this part of the nominal period count with their first point only. */
 #define FAST_FRACTION 4u
@@ -20,6 +22,8 @@ uint64_t sampling_mix(uint64_t seed)
 static uint64_t birth_floor_ns(uint64_t nominal_ns)
 {
     uint64_t floor = nominal_ns / BIRTH_FRACTION;
+    if (floor > BIRTH_FLOOR_NS)
+        floor = BIRTH_FLOOR_NS;
     return floor < EVENT_PERIOD_MIN_NS ? EVENT_PERIOD_MIN_NS : floor;
 }
 

@@ -17,7 +17,7 @@
 #define RATE_HZ_MAX 20000u
 
 #define MAIN_RING_BYTES   (256u * 1024)
-#define MAIN_STACK_BYTES  32256u
+#define MAIN_STACK_BYTES  15872u /* sixteen records: the helper may be slow to start */
 #define BIRTH_RING_BYTES  (64u * 1024)
 #define BIRTH_RECORDS     8u  /* in its ring, see sampling.h */
 #define BIRTH_SPARE_BYTES 48u /* of each, for other records */
@@ -240,6 +240,10 @@ void session_abandon(struct session *session)
 {
     struct helper *helper = &session->helper;
     session->app_pid = 0;
+    /* A copy of libunwind with a lock taken would never come free. */
+    if (session->quiet_failed)
+        session->library.address_space = NULL;
+    session->quiet_failed = session->born_unsettled = session->sleeps_long = 0;
     session->finish_wanted = session->quiet_wanted = session->busy = session->progress = 0;
     session->notice[0] = '\0';
     *helper = (struct helper){0};
@@ -293,12 +297,15 @@ void session_quiet(struct session *session)
     const struct timespec timeout = {0, QUIET_WAIT_NS};
     if (__atomic_load_n(&session->busy, __ATOMIC_SEQ_CST) != 0)
         sys4(SYS_futex, &session->busy, FUTEX_WAIT, 1, &timeout);
+    if (__atomic_load_n(&session->busy, __ATOMIC_SEQ_CST) != 0)
+        __atomic_store_n(&session->quiet_failed, 1, __ATOMIC_RELAXED);
 }
 
 void session_resume(struct session *session)
 {
-    if (session_is_mine(session)) {
-        __atomic_sub_fetch(&session->quiet_wanted, 1, __ATOMIC_SEQ_CST);
-        sys3(SYS_futex, &session->quiet_wanted, FUTEX_WAKE, 1);
-    }
+    if (!session_is_mine(session))
+        return;
+    if (__atomic_sub_fetch(&session->quiet_wanted, 1, __ATOMIC_SEQ_CST) == 0)
+        __atomic_store_n(&session->quiet_failed, 0, __ATOMIC_RELAXED);
+    sys3(SYS_futex, &session->quiet_wanted, FUTEX_WAKE, 1);
 }

@@ -32,7 +32,7 @@ struct session {
     /* set by session_configure */
     struct config config;
     char program[SESSION_PROGRAM_BYTES]; /* its base name */
-    char out_path[OUTPATH_BYTES];
+    char out_path[OUTPATH_BYTES];        /* a pattern with %n and %% alone, see outpath_number */
     uint64_t period_ns;
     uint64_t our_address; /* a code address of this library */
     struct unwind_library library;
@@ -50,6 +50,8 @@ struct session {
     /* said by the app */
     uint32_t finish_wanted; /* it is about to end and waits for the file */
     uint32_t quiet_wanted;  /* how many threads want the helper to hold still */
+    uint32_t
+        quiet_failed; /* a fork did not wait any longer: the child's copy may be half-changed */
 
     /* said by the helper */
     uint32_t birth_ring_bytes; /* that a new thread may map for now; 0: not said yet */

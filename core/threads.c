@@ -12,7 +12,7 @@
 
 #define RING_BYTES_MIN       (8u * EVENT_PAGE_BYTES)
 #define RING_BYTES_MAX       (4u * 1024 * 1024)
-#define RING_NEED_NS         30000000u /* of samples at full speed should fit a ring, if it can be had */
+#define RING_NEED_NS         100000000u /* of samples at full speed should fit a ring, if it can be had */
 #define BIRTH_RING_BYTES_MAX (16u * EVENT_PAGE_BYTES)
 #define BIRTH_RING_BYTES_MIN (4u * EVENT_PAGE_BYTES)
 #define CHURN_PER_SECOND     500u
@@ -290,7 +290,8 @@ uint64_t threads_patience_ns(const struct threads *threads)
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < threads->used; i++) {
         const struct thread *thread = &threads->list[i];
-        if (thread->tid == 0 || thread->event.mapping == NULL)
+        /* What the full ring of a birth loses is made good otherwise. */
+        if (thread->tid == 0 || !thread->settled)
             continue;
         struct event_shape shape = {.stack_bytes = thread->stack_bytes};
         uint64_t records =

@@ -19,6 +19,8 @@ void unwinder_init(struct unwinder *unwinder, const struct unwind_library *libra
         .memory = memory,
         .memo = arena_alloc_array(arena, MEMO_ENTRIES, sizeof(struct unwind_memo)),
     };
+    if (library->address_space != NULL)
+        unwind_library_tune(library);
 }
 
 /* Forgets what was known of addresses where other code is now. */

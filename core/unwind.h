@@ -40,6 +40,10 @@ extern const char *const unwind_symbol_names[UNWIND_SYMBOLS];
  * 0, or -ENOSYS where it can't be used. */
 int unwind_library_prepare(struct unwind_library *library);
 
+/* Sets up libunwind's cache. In the helper: libunwind opens a pipe at this, which must not be the
+ * app's. */
+void unwind_library_tune(const struct unwind_library *library);
+
 /* The state of one thread at its sample. */
 struct unwind_sample {
     const uint64_t *registers; /* ARCH_PERF_REGISTER_COUNT of them */
@@ -53,6 +57,7 @@ struct unwinder {
     struct app_memory *memory;
     struct unwind_sample sample; /* that is being unwound */
     bool beyond_copy;            /* it asked for stack beyond the copy */
+    uint64_t guesses;            /* frames found without unwind information, in all */
     uint64_t unknown_ip;         /* the last address that no table covers */
     struct module_span span;     /* where its last read of a module was */
     struct unwind_memo *memo;    /* what is known of return addresses */

@@ -221,10 +221,15 @@ int unwind_library_prepare(struct unwind_library *library)
     unw_addr_space_t space = CALL(library, CREATE, create_function)(&accessors, 0);
     if (space == NULL)
         return -ENOSYS;
-    CALL(library, POLICY, policy_function)(space, UNW_CACHE_GLOBAL);
-    CALL(library, CACHE_SIZE, cache_size_function)(space, 1u << CACHE_LOG_ENTRIES, 0);
     library->address_space = space;
     return 0;
+}
+
+void unwind_library_tune(const struct unwind_library *library)
+{
+    unw_addr_space_t space = library->address_space;
+    CALL(library, POLICY, policy_function)(space, UNW_CACHE_GLOBAL);
+    CALL(library, CACHE_SIZE, cache_size_function)(space, 1u << CACHE_LOG_ENTRIES, 0);
 }
 
 void unwind_library_forget(const struct unwind_library *library)
@@ -262,21 +267,37 @@ static uint64_t frame_ip(struct unwinder *unwinder, uint64_t ip, bool called)
     return called && !unwind_is_signal_return(unwinder, ip) ? ip - 1 : ip;
 }
 
-/* Follows the cursor's callers from a frame at IP, of which COUNT are in IPS already. */
+/* All registers of the frame at the cursor; those that are not known there are 0. */
+static void registers_take(struct unwinder *unwinder, unw_cursor_t *cursor,
+                           uint64_t registers[ARCH_PERF_REGISTER_COUNT])
+{
+    for (int i = 0; i < (int)ARCH_DWARF_REGISTER_COUNT; i++) {
+        unw_word_t value = 0;
+        if (CALL(unwinder->library, GET_REG, get_reg_function)(cursor, i, &value) < 0)
+            value = 0;
+        registers[arch_dwarf_to_perf[i]] = value;
+    }
+}
+
+/* Follows the cursor's callers from a frame at IP, of which COUNT are in IPS already. REGISTERS are
+ * left as they are in the last frame. */
 static size_t follow(struct unwinder *unwinder, unw_cursor_t *cursor, uint64_t ip, uint64_t *ips,
-                     size_t count, enum unwind_end *end)
+                     size_t count, enum unwind_end *end,
+                     uint64_t registers[ARCH_PERF_REGISTER_COUNT])
 {
     const struct unwind_library *library = unwinder->library;
     bool interrupted = unwind_is_signal_return(unwinder, ip);
     for (;;) {
+        unw_cursor_t here = *cursor;
         int result = CALL(library, STEP, step_function)(cursor);
-        if (result <= 0 || count == UNWIND_FRAMES_MAX) {
-            *end = result > 0 ? UNWIND_NO_RULE : end_of(unwinder, result, ip);
-            return count;
-        }
         unw_word_t next = 0;
-        if (CALL(library, GET_REG, get_reg_function)(cursor, UNW_REG_IP, &next) < 0 || next == 0) {
-            *end = end_of(unwinder, 0, ip);
+        if (result > 0 && CALL(library, GET_REG, get_reg_function)(cursor, UNW_REG_IP, &next) < 0)
+            next = 0;
+        /* libunwind guesses where it has no table; so do we, but more carefully. */
+        bool guessed = unwinder->unknown_ip == ip || unwinder->unknown_ip == ip - 1;
+        if (next == 0 || guessed || count == UNWIND_FRAMES_MAX) {
+            *end = end_of(unwinder, result > 0 && guessed ? -1 : result, ip);
+            registers_take(unwinder, &here, registers);
             return count;
         }
         ip = next;
@@ -285,62 +306,94 @@ static size_t follow(struct unwinder *unwinder, unw_cursor_t *cursor, uint64_t i
     }
 }
 
+/* Unwinds from the sample's registers; the first frame is put at COUNT. */
 static size_t unwind_from(struct unwinder *unwinder, uint64_t *ips, size_t count,
-                          enum unwind_end *end)
+                          enum unwind_end *end, uint64_t registers[ARCH_PERF_REGISTER_COUNT])
 {
     uint64_t ip = unwinder->sample.registers[ARCH_PERF_INDEX_IP];
     const struct unwind_library *library = unwinder->library;
     unw_cursor_t cursor;
     ips[count] = count == 0 ? ip : ip - 1;
     *end = UNWIND_NO_RULE;
+    __builtin_memcpy(registers, unwinder->sample.registers,
+                     ARCH_PERF_REGISTER_COUNT * sizeof *registers);
     if (CALL(library, INIT, init_function)(&cursor, library->address_space, unwinder) < 0)
         return count + 1;
-    return follow(unwinder, &cursor, ip, ips, count + 1, end);
+    return follow(unwinder, &cursor, ip, ips, count + 1, end, registers);
 }
 
-/* Is there no unwind information for the code at IP? */
-static bool has_no_rule(struct unwinder *unwinder, uint64_t ip)
+/* Is ADDRESS in known code, right behind a call? */
+static bool follows_call(struct unwinder *unwinder, uint64_t address)
 {
-    unw_proc_info_t proc;
-    unwinder->unknown_ip = 0;
-    return find_proc_info(unwinder->library->address_space, ip, &proc, 0, unwinder) < 0;
+    uint8_t code[ARCH_CALL_BYTES];
+    return modules_find(unwinder->modules, address - 1) != NULL &&
+           app_memory_read(unwinder->memory, address - sizeof code, code, sizeof code) == 0 &&
+           arch_ends_in_call(code);
 }
 
 /*
- * Code without unwind information at the leaf: hand-written stubs, such as the few instructions
- * around the system call of libc's clone, whose rules would be wrong for the new thread. Such code
- * has no frame as a rule, so the word at the stack pointer is tried as its return address; it must
- * follow a call.
+ * A guess at the leaf: hand-written stubs, such as the few instructions around the system call of
+ * libc's clone, have no unwind information where it would be wrong for the new thread, and no frame
+ * either: the word at the stack pointer is the return address. It must follow a call.
  */
-static bool leave_leaf(struct unwinder *unwinder, uint64_t registers[ARCH_PERF_REGISTER_COUNT])
+static bool guess_frameless(struct unwinder *unwinder, uint64_t registers[ARCH_PERF_REGISTER_COUNT])
 {
-    uint8_t code[ARCH_CALL_BYTES];
-    uint64_t return_address;
-    __builtin_memcpy(registers, unwinder->sample.registers,
-                     ARCH_PERF_REGISTER_COUNT * sizeof *registers);
-    if (!unwind_read_stack(unwinder, registers[ARCH_PERF_INDEX_SP], &return_address,
-                           sizeof return_address) ||
-        modules_find(unwinder->modules, return_address - 1) == NULL ||
-        app_memory_read(unwinder->memory, return_address - sizeof code, code, sizeof code) != 0 ||
-        !arch_ends_in_call(code))
+    uint64_t return_address, sp = registers[ARCH_PERF_INDEX_SP];
+    if (!unwind_read_stack(unwinder, sp, &return_address, sizeof return_address) ||
+        !follows_call(unwinder, return_address))
         return false;
     registers[ARCH_PERF_INDEX_IP] = return_address;
-    registers[ARCH_PERF_INDEX_SP] += sizeof return_address;
+    registers[ARCH_PERF_INDEX_SP] = sp + sizeof return_address;
     return true;
+}
+
+/* A guess anywhere: code made at run time keeps a frame pointer as a rule. The frame must lie above
+ * the stack pointer, in the copy, and its return address must follow a call. */
+static bool guess_frame_pointer(struct unwinder *unwinder,
+                                uint64_t registers[ARCH_PERF_REGISTER_COUNT])
+{
+    uint64_t frame = registers[ARCH_PERF_INDEX_FP], saved[2];
+    if (frame < registers[ARCH_PERF_INDEX_SP] || frame % sizeof frame != 0 ||
+        !unwind_read_stack(unwinder, frame, saved, sizeof saved) ||
+        !follows_call(unwinder, saved[1]))
+        return false;
+    registers[ARCH_PERF_INDEX_FP] = saved[0];
+    registers[ARCH_PERF_INDEX_IP] = saved[1];
+    registers[ARCH_PERF_INDEX_SP] = frame + sizeof saved;
+    return true;
+}
+
+/* The sample as it would be had it been taken in the frame of REGISTERS: the stack above that. */
+static void sample_move(struct unwinder *unwinder, const struct unwind_sample *taken,
+                        const uint64_t registers[ARCH_PERF_REGISTER_COUNT])
+{
+    uint64_t passed = registers[ARCH_PERF_INDEX_SP] - taken->registers[ARCH_PERF_INDEX_SP];
+    unwinder->sample = (struct unwind_sample){.registers = registers,
+                                              .stack = taken->stack + passed,
+                                              .stack_bytes = taken->stack_bytes - passed};
+    unwinder->beyond_copy = false;
+    unwinder->unknown_ip = 0;
 }
 
 size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
 {
-    uint64_t registers[ARCH_PERF_REGISTER_COUNT];
-    size_t count = unwind_from(unwinder, ips, 0, end);
-    if (*end == UNWIND_ROOT || !has_no_rule(unwinder, ips[0]) || !leave_leaf(unwinder, registers))
-        return count;
-    const struct unwind_sample sample = unwinder->sample;
-    unwinder->sample.registers = registers;
-    unwinder->sample.stack += sizeof(uint64_t);
-    unwinder->sample.stack_bytes -= sizeof(uint64_t);
-    unwinder->beyond_copy = false;
-    count = unwind_from(unwinder, ips, 1, end);
-    unwinder->sample = sample;
+    const struct unwind_sample taken = unwinder->sample;
+    uint64_t registers[ARCH_PERF_REGISTER_COUNT], start[ARCH_PERF_REGISTER_COUNT];
+    size_t count = unwind_from(unwinder, ips, 0, end, registers);
+    /* Every guess moves the stack pointer up, so this ends. */
+    while (*end != UNWIND_ROOT && count < UNWIND_FRAMES_MAX) {
+        uint64_t sp = registers[ARCH_PERF_INDEX_SP];
+        bool is_known = unwinder->unknown_ip == 0;
+        if (is_known ||
+            !((count == 1 && guess_frameless(unwinder, registers)) ||
+              guess_frame_pointer(unwinder, registers)) ||
+            registers[ARCH_PERF_INDEX_SP] <= sp)
+            break;
+        __builtin_memcpy(start, registers, sizeof start);
+        sample_move(unwinder, &taken, start);
+        count = unwind_from(unwinder, ips, count, end, registers);
+        unwinder->guesses++;
+    }
+    unwinder->sample = taken;
     return count;
 }
