@@ -55,13 +55,26 @@ static unsigned rate_capped(unsigned asked_hz)
     return (unsigned)limit_hz;
 }
 
+/* Programs that wait for all their children with __WALL: one of ours would keep them waiting. What
+ * they run is profiled all the same. */
+#define TRACERS "strace:ltrace:gdb:gdbserver:lldb*:rr"
+
+/* Is this program one to be profiled, by its name and by the options? */
+static bool is_wanted(const struct config *config, const char *program)
+{
+    if (!config->enabled)
+        return false;
+    if (config->only[0] != '\0')
+        return pattern_list_match(config->only, program);
+    return !pattern_list_match(TRACERS, program);
+}
+
 bool session_configure(struct session *session, const char *program, char *const *environment)
 {
     struct text name = text_over(session->program, sizeof session->program);
     config_read(&session->config, environment, complain, NULL);
     text_put(&name, outpath_base(program));
-    if (!session->config.enabled || (session->config.only[0] != '\0' &&
-                                     !pattern_list_match(session->config.only, session->program)))
+    if (!is_wanted(&session->config, session->program))
         return false;
     session->config.rate_hz = rate_capped(session->config.rate_hz);
     session->period_ns = 1000000000u / session->config.rate_hz;

@@ -13,6 +13,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "../core/message.h"
 #include "hooks.h"
 
 #include "../include/selfsample.h"
@@ -95,6 +96,14 @@ static void preload_withdraw(void)
     *to = '\0';
 }
 
+/* valgrind runs the program on a processor of its own making, which knows no task that shares
+ * memory without being a thread; it ends the program at such a clone. Its preloads give it away. */
+static bool is_under_valgrind(void)
+{
+    const char *list = getenv("LD_PRELOAD");
+    return list != NULL && strstr(list, "/vgpreload_") != NULL;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     int error = errno;
@@ -104,6 +113,12 @@ __attribute__((constructor)) static void begin(void)
     const char *program = (const char *)getauxval(AT_EXECFN);
     if (!session_configure(&session, program != NULL ? program : "program", environ))
         return;
+    if (is_under_valgrind()) {
+        message_write(
+            2, "selfsample: under valgrind nothing can be sampled; the program runs without a "
+               "profile");
+        return;
+    }
     if (!session.config.children)
         preload_withdraw();
     session.our_address = (uint64_t)(uintptr_t)begin;
