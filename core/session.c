@@ -19,7 +19,8 @@
 #define MAIN_RING_BYTES   (256u * 1024)
 #define MAIN_STACK_BYTES  15872u /* sixteen records: the helper may be slow to start */
 #define BIRTH_RING_BYTES  (64u * 1024)
-#define BIRTH_RECORDS     8u  /* in its ring, see sampling.h */
+#define BIRTH_RECORDS     8u /* in its ring, see sampling.h */
+#define LEAST_RING_BYTES  (16u * 1024)
 #define BIRTH_SPARE_BYTES 48u /* of each, for other records */
 
 /* A helper that many births wait for is woken before its time: their rings hold locked memory. */
@@ -161,6 +162,12 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     shape.period_ns = birth->plain ? sampling_settled_period_ns(session->period_ns, random)
                                    : sampling_birth_period_ns(session->period_ns, random);
     birth->refusal = event_open(&event, &session->traits, &shape, 0);
+    /* No more locked memory: many threads are being born at once. */
+    while (birth->refusal == -EPERM && shape.ring_bytes > LEAST_RING_BYTES) {
+        shape.ring_bytes /= 2;
+        shape.stack_bytes = (shape.stack_bytes / 2 - BIRTH_SPARE_BYTES) & ~7u;
+        birth->refusal = event_open(&event, &session->traits, &shape, 0);
+    }
     birth->event = event;
     birth->event.fd = -1; /* this side's; closed below */
     birth->period_ns = shape.period_ns;

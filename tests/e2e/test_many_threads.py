@@ -6,7 +6,7 @@ from harness import EVERYONE, both, check_sum, expect, main, near, near_ms, prog
 
 @test(each=EVERYONE)
 def test_two_hundred_threads(who):
-    result = both(program("burners"), 200, 25, user=who.user, options={"UNIT": "us"}, clock=True)
+    result = both(program("burners"), 200, 60, user=who.user, options={"UNIT": "us"}, clock=True)
     profile = result.profile
     threads = [t for t in profile.threads() if t.startswith("burner-")]
     # On a busy machine a thread may end before its name is known.
