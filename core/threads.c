@@ -12,7 +12,7 @@
 
 #define RING_BYTES_MIN       (8u * EVENT_PAGE_BYTES)
 #define RING_BYTES_MAX       (4u * 1024 * 1024)
-#define RING_NEED_NS         50000000u /* of samples at full speed should fit a ring, if it can be had */
+#define RING_NEED_NS         110000000u /* of samples at full speed should fit a ring, if it can be had */
 #define BIRTH_RING_BYTES_MAX (16u * EVENT_PAGE_BYTES)
 #define BIRTH_RING_BYTES_MIN (4u * EVENT_PAGE_BYTES)
 #define CHURN_PER_SECOND     500u
