@@ -131,7 +131,8 @@ static uint64_t sleep_ns(const struct run *run)
 {
     const struct threads *threads = &run->collector.threads;
     uint64_t ns = threads_patience_ns(threads);
-    if (ns > SLEEP_NS_YOUNG && has_young_threads(threads, sys_clock_ns(CLOCK_MONOTONIC)))
+    if (ns > SLEEP_NS_YOUNG &&
+        (run->collector.scan_wanted || has_young_threads(threads, sys_clock_ns(CLOCK_MONOTONIC))))
         ns = SLEEP_NS_YOUNG;
     if (ns > SLEEP_NS_MAX)
         return SLEEP_NS_MAX;

@@ -88,7 +88,8 @@ static size_t put_user_frames(struct stack_builder *builder, const struct record
     }
     struct unwind_sample sample = {.registers = record->sample.registers,
                                    .stack = record->sample.stack,
-                                   .stack_bytes = record->sample.stack_bytes};
+                                   .stack_bytes = record->sample.stack_bytes,
+                                   .is_recent = true};
     size_t ip_count = unwind_stack(builder->unwinder, &sample, builder->ips, end);
     if (*end != UNWIND_ROOT)
         frames[count++] = fixed_frame(builder, "[truncated]");

@@ -20,7 +20,8 @@
 #define BIRTHS_FORESEEN      64u /* between two looks of the helper */
 #define RECORDS_MIN          4u  /* of one ring: the stack copy is cut down to that */
 #define STACK_BYTES_FIRST    32768u
-#define STACK_BYTES_AMPLE    49152u              /* where the largest rings can be had */
+#define STACK_BYTES_AMPLE    49152u /* where a ring can be as large as this: */
+#define AMPLE_RING_BYTES     (2u * 1024 * 1024)
 #define UNLIMITED_BYTES      (64u * 1024 * 1024) /* what we take where nothing limits us */
 #define REDRAW_SAMPLES       32u
 
@@ -161,7 +162,7 @@ static uint32_t stack_wanted_bytes(const struct threads *threads, const struct t
         return threads->plan.stack_bytes;
     if (thread->wants_more_stack && thread->settled)
         return EVENT_STACK_BYTES_MAX;
-    return ring_share_bytes(threads) == RING_BYTES_MAX ? STACK_BYTES_AMPLE : STACK_BYTES_FIRST;
+    return ring_share_bytes(threads) >= AMPLE_RING_BYTES ? STACK_BYTES_AMPLE : STACK_BYTES_FIRST;
 }
 
 static struct event_shape settled_shape(struct threads *threads, const struct thread *thread)

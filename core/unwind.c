@@ -1,9 +1,12 @@
-/* What the unwinders share. Runs in the helper; never touches the app's live stack. */
+/* What the unwinders share. Runs in the helper. */
 #include "unwind.h"
 
 #include "arch.h"
 
 #define MEMO_ENTRIES 1024u
+
+/* How far above the stack pointer a living stack is believed to reach. */
+#define LIVE_REACH_BYTES (64u * 1024 * 1024)
 
 struct unwind_memo {
     uint64_t ip; /* 0: nothing is known */
@@ -49,29 +52,75 @@ bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer
 {
     const struct unwind_sample *sample = &unwinder->sample;
     uint64_t offset = address - sample->registers[ARCH_PERF_INDEX_SP];
-    if (offset > sample->stack_bytes || bytes > sample->stack_bytes - offset) {
-        unwinder->beyond_copy = true;
-        return false;
+    if (offset <= sample->stack_bytes && bytes <= sample->stack_bytes - offset) {
+        __builtin_memcpy(buffer, sample->stack + offset, bytes);
+        return true;
     }
-    __builtin_memcpy(buffer, sample->stack + offset, bytes);
-    return true;
+    if (unwinder->live && offset < LIVE_REACH_BYTES &&
+        app_memory_copy(unwinder->memory, address, buffer, bytes) == 0)
+        return true;
+    unwinder->beyond_copy = true;
+    return false;
+}
+
+bool unwind_follows_call(struct unwinder *unwinder, uint64_t address)
+{
+    uint8_t code[ARCH_CALL_BYTES];
+    return modules_find(unwinder->modules, address - 1) != NULL &&
+           app_memory_read(unwinder->memory, address - sizeof code, code, sizeof code) == 0 &&
+           arch_ends_in_call(code);
+}
+
+static size_t unwind_once(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
+{
+    unwinder->beyond_copy = false;
+    unwinder->unknown_ip = 0;
+    if (unwinder->library->address_space != NULL)
+        return unwind_by_libunwind(unwinder, ips, end);
+    return unwind_by_frame_pointer(unwinder, ips, end);
+}
+
+/*
+ * A stack deeper than its copy: what lies above is read from the living stack. Outer frames rarely
+ * change in the few ms since the sample; if they have, that shows: the walk must end at the root,
+ * and every return address on it must follow a call. Returns 0 where it does not.
+ */
+static size_t unwind_live(struct unwinder *unwinder, uint64_t *ips)
+{
+    enum unwind_end end;
+    unwinder->live = true;
+    size_t count = unwind_once(unwinder, ips, &end);
+    unwinder->live = false;
+    for (size_t i = 1; i < count && end == UNWIND_ROOT; i++)
+        if (!unwind_follows_call(unwinder, ips[i] + 1))
+            end = UNWIND_CUT;
+    return end == UNWIND_ROOT ? count : 0;
+}
+
+/* What was kept of places where other code is mapped now is void. */
+static void forget_replaced(struct unwinder *unwinder)
+{
+    if (unwinder->seen_replaced == unwinder->modules->replaced)
+        return;
+    unwinder->seen_replaced = unwinder->modules->replaced;
+    unwinder->span = (struct module_span){0, 0};
+    memo_forget(unwinder);
+    app_memory_forget(unwinder->memory);
+    if (unwinder->library->address_space != NULL)
+        unwind_library_forget(unwinder->library);
 }
 
 size_t unwind_stack(struct unwinder *unwinder, const struct unwind_sample *sample, uint64_t *ips,
                     enum unwind_end *end)
 {
     unwinder->sample = *sample;
-    unwinder->beyond_copy = false;
-    unwinder->unknown_ip = 0;
-    if (unwinder->seen_replaced != unwinder->modules->replaced) {
-        unwinder->seen_replaced = unwinder->modules->replaced;
-        unwinder->span = (struct module_span){0, 0};
-        memo_forget(unwinder);
-        app_memory_forget(unwinder->memory);
-        if (unwinder->library->address_space != NULL)
-            unwind_library_forget(unwinder->library);
-    }
-    if (unwinder->library->address_space != NULL)
-        return unwind_by_libunwind(unwinder, ips, end);
-    return unwind_by_frame_pointer(unwinder, ips, end);
+    forget_replaced(unwinder);
+    size_t count = unwind_once(unwinder, ips, end);
+    if (*end != UNWIND_CUT || !sample->is_recent)
+        return count;
+    size_t live_count = unwind_live(unwinder, ips);
+    if (live_count == 0)
+        return unwind_once(unwinder, ips, end);
+    *end = UNWIND_ROOT;
+    return live_count;
 }

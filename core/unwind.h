@@ -3,7 +3,7 @@
  *
  * Two unwinders stand behind unwind_stack: libunwind's remote interface with accessors of our own
  * (unwind_libunwind.c), and a walk along frame pointers (unwind_frame_pointer.c) where libunwind is
- * not installed. Neither allocates, looks up maps or names, or touches the app's live stack.
+ * not installed. Neither allocates, or looks up maps or names.
  *
  * Thread safety: unwind_library_* in the constructor's thread, the rest one task at a time.
  */
@@ -49,6 +49,7 @@ struct unwind_sample {
     const uint64_t *registers; /* ARCH_PERF_REGISTER_COUNT of them */
     const uint8_t *stack;      /* copy of the memory at the stack pointer */
     size_t stack_bytes;
+    bool is_recent; /* few ms old: what lies beyond the copy may be read from the living stack */
 };
 
 struct unwinder {
@@ -56,6 +57,7 @@ struct unwinder {
     struct modules *modules;
     struct app_memory *memory;
     struct unwind_sample sample; /* that is being unwound */
+    bool live;                   /* the stack beyond the copy may be read from the app */
     bool beyond_copy;            /* it asked for stack beyond the copy */
     uint64_t guesses;            /* frames found without unwind information, in all */
     uint64_t unknown_ip;         /* the last address that no table covers */
@@ -78,6 +80,9 @@ bool unwind_is_signal_return(struct unwinder *unwinder, uint64_t ip);
  */
 size_t unwind_stack(struct unwinder *unwinder, const struct unwind_sample *sample, uint64_t *ips,
                     enum unwind_end *end);
+
+/* Is ADDRESS in known code, right behind a call? */
+bool unwind_follows_call(struct unwinder *unwinder, uint64_t address);
 
 /* Reads BYTES at ADDRESS of the sample's stack. False, noting that, where the copy has not all of
  * it. */

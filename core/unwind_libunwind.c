@@ -152,11 +152,9 @@ static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *va
         return 0;
     if (address < unwinder->span.start || address >= unwinder->span.end)
         unwinder->span = modules_span(unwinder->modules, address);
-    /* What is in no module is stack beyond the copy: it lives, and may have changed since. */
-    if (unwinder->span.end == 0) {
-        unwinder->beyond_copy = true;
-        return -UNW_EINVAL;
-    }
+    /* What is in no module is stack beyond the copy. */
+    if (unwinder->span.end == 0)
+        return unwind_read_stack(unwinder, address, value, sizeof *value) ? 0 : -UNW_EINVAL;
     return app_memory_read(unwinder->memory, address, value, sizeof *value) == 0 ? 0 : -UNW_EINVAL;
 }
 
@@ -322,15 +320,6 @@ static size_t unwind_from(struct unwinder *unwinder, uint64_t *ips, size_t count
     return follow(unwinder, &cursor, ip, ips, count + 1, end, registers);
 }
 
-/* Is ADDRESS in known code, right behind a call? */
-static bool follows_call(struct unwinder *unwinder, uint64_t address)
-{
-    uint8_t code[ARCH_CALL_BYTES];
-    return modules_find(unwinder->modules, address - 1) != NULL &&
-           app_memory_read(unwinder->memory, address - sizeof code, code, sizeof code) == 0 &&
-           arch_ends_in_call(code);
-}
-
 /*
  * A guess at the leaf: hand-written stubs, such as the few instructions around the system call of
  * libc's clone, have no unwind information where it would be wrong for the new thread, and no frame
@@ -340,7 +329,7 @@ static bool guess_frameless(struct unwinder *unwinder, uint64_t registers[ARCH_P
 {
     uint64_t return_address, sp = registers[ARCH_PERF_INDEX_SP];
     if (!unwind_read_stack(unwinder, sp, &return_address, sizeof return_address) ||
-        !follows_call(unwinder, return_address))
+        !unwind_follows_call(unwinder, return_address))
         return false;
     registers[ARCH_PERF_INDEX_IP] = return_address;
     registers[ARCH_PERF_INDEX_SP] = sp + sizeof return_address;
@@ -355,7 +344,7 @@ static bool guess_frame_pointer(struct unwinder *unwinder,
     uint64_t frame = registers[ARCH_PERF_INDEX_FP], saved[2];
     if (frame < registers[ARCH_PERF_INDEX_SP] || frame % sizeof frame != 0 ||
         !unwind_read_stack(unwinder, frame, saved, sizeof saved) ||
-        !follows_call(unwinder, saved[1]))
+        !unwind_follows_call(unwinder, saved[1]))
         return false;
     registers[ARCH_PERF_INDEX_FP] = saved[0];
     registers[ARCH_PERF_INDEX_IP] = saved[1];
@@ -368,9 +357,10 @@ static void sample_move(struct unwinder *unwinder, const struct unwind_sample *t
                         const uint64_t registers[ARCH_PERF_REGISTER_COUNT])
 {
     uint64_t passed = registers[ARCH_PERF_INDEX_SP] - taken->registers[ARCH_PERF_INDEX_SP];
-    unwinder->sample = (struct unwind_sample){.registers = registers,
-                                              .stack = taken->stack + passed,
-                                              .stack_bytes = taken->stack_bytes - passed};
+    unwinder->sample = (struct unwind_sample){
+        .registers = registers,
+        .stack = taken->stack + passed,
+        .stack_bytes = passed < taken->stack_bytes ? taken->stack_bytes - passed : 0};
     unwinder->beyond_copy = false;
     unwinder->unknown_ip = 0;
 }

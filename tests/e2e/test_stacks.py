@@ -133,4 +133,14 @@ def test_deep():
     expect(full > 0.98, f"all 201 frames in {full:.3f} of the samples")
 
 
+@test
+def test_deeper_than_the_copy():
+    """240 KB of frames: what is above the copy is read from the living stack."""
+    result = both(program("deep"), 1500)
+    profile = result.profile
+    right = profile.share_where(lambda s: s.count("deeper") == 61 and "innermost" in s)
+    expect(right > 0.98, f"61 frames above innermost in {right:.3f}")
+    expect(profile.whole_share() > 0.99, f"whole: {profile.whole_share():.4f}")
+
+
 main()
