@@ -271,7 +271,7 @@ static void check_garbage(const struct unwind_library *library)
                 bad.registers[(random >> 40) % ARCH_PERF_REGISTER_COUNT] = value;
         }
         size_t bytes = whole_sample().stack_bytes;
-        struct unwind_sample sample = {bad.registers, bad.stack, bytes - bytes / 800 * (round % 9)};
+        struct unwind_sample sample = {bad.registers, bad.stack, bytes - bytes / 800 * (round % 9), false};
         size_t count = unwind_stack(&unwinder, &sample, ips, &end);
         CHECK(count >= 1 && count <= UNWIND_FRAMES_MAX);
         CHECK(end <= UNWIND_NO_RULE);
@@ -301,7 +301,7 @@ TEST(frame_pointers_in_a_circle)
     registers[ARCH_PERF_INDEX_IP] = code;
     stack[0] = 0x10000;
     stack[1] = code;
-    struct unwind_sample sample = {registers, (const uint8_t *)stack, sizeof stack};
+    struct unwind_sample sample = {registers, (const uint8_t *)stack, sizeof stack, false};
     CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
     CHECK_U64(end, UNWIND_NO_RULE);
     stack[0] = 0x10020;
