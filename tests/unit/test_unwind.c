@@ -271,7 +271,8 @@ static void check_garbage(const struct unwind_library *library)
                 bad.registers[(random >> 40) % ARCH_PERF_REGISTER_COUNT] = value;
         }
         size_t bytes = whole_sample().stack_bytes;
-        struct unwind_sample sample = {bad.registers, bad.stack, bytes - bytes / 800 * (round % 9), false};
+        struct unwind_sample sample = {bad.registers, bad.stack, bytes - bytes / 800 * (round % 9),
+                                       false};
         size_t count = unwind_stack(&unwinder, &sample, ips, &end);
         CHECK(count >= 1 && count <= UNWIND_FRAMES_MAX);
         CHECK(end <= UNWIND_NO_RULE);
