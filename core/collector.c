@@ -1,5 +1,4 @@
-/* The stage between the rings and the profile. Runs in the helper; never touches the app's live
- * stack. */
+/* The stage between the rings and the profile. Runs in the helper. */
 #include "collector.h"
 
 #include <errno.h>
