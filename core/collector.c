@@ -41,12 +41,13 @@ int collector_init(struct collector *collector, const struct collector_setup *se
 
 static void take_post(struct collector *collector, const struct birth *birth, uint64_t now_ns)
 {
-    if (!birth->ended) {
-        threads_admit(&collector->threads, birth, now_ns);
+    struct thread *thread = birth->ended ? threads_find(&collector->threads, birth->tid)
+                                         : threads_admit(&collector->threads, birth, now_ns);
+    if (thread == NULL)
         return;
-    }
-    struct thread *thread = threads_find(&collector->threads, birth->tid);
-    if (thread != NULL)
+    if (!birth->ended)
+        thread->unbalanced |= collector->paused;
+    else
         thread->end_cpu_ns = birth->cpu_ns;
 }
 
@@ -100,6 +101,16 @@ static uint64_t without_kernel_time(struct collector *collector, struct thread *
     return weight_ns > kernel_ns ? weight_ns - kernel_ns : 1;
 }
 
+/* A sample that does not count, since its thread is paused. */
+static void pass_sample(struct thread *thread, const struct record *record)
+{
+    thread->sampled = true;
+    thread->unbalanced |= !thread->settled;
+    thread->lost_since_sample = false;
+    if (record->sample.count_ns > thread->count_ns)
+        thread->count_ns = record->sample.count_ns;
+}
+
 static void handle_sample(struct collector *collector, struct thread *thread,
                           const struct record *record)
 {
@@ -151,7 +162,10 @@ static void handle(struct collector *collector, struct thread *thread, const str
 {
     switch (record->kind) {
     case RECORD_SAMPLE:
-        handle_sample(collector, thread, record);
+        if (collector->paused)
+            pass_sample(thread, record);
+        else
+            handle_sample(collector, thread, record);
         break;
     case RECORD_NAME:
         handle_name(collector, record);

@@ -26,10 +26,14 @@
 /* The signal that the kernel sends us when the thread that made us ends. */
 #define SIGNAL_PARENT   SIGCHLD
 #define SIGNAL_SNAPSHOT SIGUSR1
+#define SIGNAL_PAUSE    SIGUSR2
+
+typedef void signal_handler(int, siginfo_t *, void *);
+#define IGNORE ((signal_handler *)1) /* the kernel's SIG_IGN */
 
 /* The kernel's struct sigaction (not libc's), and a set of all 64 signals. */
 struct kernel_sigaction {
-    void (*handler)(int);
+    signal_handler *handler;
     unsigned long flags;
     void (*restorer)(void);
     uint64_t mask;
@@ -37,24 +41,38 @@ struct kernel_sigaction {
 
 static struct helper *helper_of_handlers;
 
-static void on_wake(int signal)
+static void pause_want(uint32_t *wanted, const siginfo_t *info)
 {
+    int value = info->si_code == SI_QUEUE ? info->si_value.sival_int : 0;
+    if (value == HELPER_VALUE_PAUSE || value == HELPER_VALUE_RESUME)
+        __atomic_store_n(wanted, value == HELPER_VALUE_PAUSE, __ATOMIC_RELAXED);
+    else
+        __atomic_xor_fetch(wanted, 1, __ATOMIC_RELAXED);
+}
+
+static void on_wake(int signal, siginfo_t *info, void *unused)
+{
+    struct helper *helper = helper_of_handlers;
+    (void)unused;
     if (signal == SIGNAL_SNAPSHOT)
-        __atomic_store_n(&helper_of_handlers->snapshot_wanted, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&helper_of_handlers->wakes, 1, __ATOMIC_RELEASE);
+        __atomic_add_fetch(&helper->snapshots_wanted, 1, __ATOMIC_RELAXED);
+    else if (signal == SIGNAL_PAUSE)
+        pause_want(&helper->pause_wanted, info);
+    __atomic_add_fetch(&helper->wakes, 1, __ATOMIC_RELEASE);
 }
 
 /* A fault of our own. Kernels before 5.16 would kill the app with us if the signal killed us. */
-static void on_fault(int signal)
+static void on_fault(int signal, siginfo_t *info, void *unused)
 {
-    (void)signal;
+    (void)signal, (void)info, (void)unused;
     sys1(SYS_exit_group, STATUS_FAULT);
 }
 
-static void handler_set(int signal, void (*handler)(int))
+static void handler_set(int signal, signal_handler *handler)
 {
-    struct kernel_sigaction action = {
-        .handler = handler, .flags = SA_RESTART | ARCH_SA_RESTORER, .restorer = arch_signal_return};
+    struct kernel_sigaction action = {.handler = handler,
+                                      .flags = SA_RESTART | SA_SIGINFO | ARCH_SA_RESTORER,
+                                      .restorer = arch_signal_return};
     sys4(SYS_rt_sigaction, signal, &action, NULL, sizeof action.mask);
 }
 
@@ -64,14 +82,16 @@ static void signals_set(void)
     uint64_t blocked = ~0ull;
     for (int signal = 1; signal < 32; signal++) /* the app's handlers are not ours */
         if (signal != SIGKILL && signal != SIGSTOP)
-            handler_set(signal, SIG_IGN);
+            handler_set(signal, IGNORE);
     for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++) {
         handler_set(faults[i], on_fault);
         blocked &= ~(1ull << (faults[i] - 1));
     }
     handler_set(SIGNAL_PARENT, on_wake);
     handler_set(SIGNAL_SNAPSHOT, on_wake);
-    blocked &= ~(1ull << (SIGNAL_PARENT - 1) | 1ull << (SIGNAL_SNAPSHOT - 1));
+    handler_set(SIGNAL_PAUSE, on_wake);
+    blocked &=
+        ~(1ull << (SIGNAL_PARENT - 1) | 1ull << (SIGNAL_SNAPSHOT - 1) | 1ull << (SIGNAL_PAUSE - 1));
     sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof blocked);
 }
 

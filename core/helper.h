@@ -20,8 +20,9 @@ struct helper {
     uint32_t tid;   /* of the helper while it lives; the kernel clears and wakes it at its end */
     uint32_t wakes; /* counts reasons to look up; futex */
     pid_t app_pid;
-    bool has_stderr;          /* the app's stderr could be kept: a terminal or a file, not a pipe */
-    uint32_t snapshot_wanted; /* by SIGUSR1 to the helper */
+    bool has_stderr; /* the app's stderr could be kept: a terminal or a file, not a pipe */
+    uint32_t snapshots_wanted; /* how many, so far; by SIGUSR1 to the helper */
+    uint32_t pause_wanted;     /* by SIGUSR2 to the helper, or by the app: 1; 0: to sample */
     void (*run)(void *context);
     void *context;
     int watchdog;    /* timer id, plus 1; 0: none */
@@ -46,6 +47,13 @@ bool helper_wait_end(struct helper *helper, uint64_t timeout_ns);
 
 /* From the app, once the helper has ended: lets the kernel forget it, and frees its stack. */
 void helper_reap(struct helper *helper, pid_t pid);
+
+/*
+ * Signals that users may send to the helper. SIGUSR1: a snapshot now. SIGUSR2: pauses and resumes
+ * in turns; with a value (sigqueue) it is said which.
+ */
+#define HELPER_VALUE_PAUSE  1
+#define HELPER_VALUE_RESUME 2
 
 /* In the helper: sleeps for TIMEOUT_NS, or until it is woken since WAKES was read. */
 void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns);

@@ -40,11 +40,13 @@ void housekeeping_init(struct housekeeping *house, struct collector *collector)
 static void account_settled_to(struct collector *collector, struct thread *thread,
                                uint64_t count_ns)
 {
-    if (thread->last_node == PROFILE_NONE || count_ns < thread->count_ns)
+    if (count_ns < thread->count_ns || (thread->last_node == PROFILE_NONE && !collector->paused))
         return;
     uint64_t more_ns = count_ns - thread->count_ns;
     uint64_t stolen_ns = thread_stolen_ns(&collector->threads, thread, count_ns, UINT64_MAX);
     thread->count_ns = count_ns;
+    if (collector->paused)
+        return;
     if (more_ns >= stolen_ns)
         profile_top_up(&collector->profile, thread->last_node, more_ns - stolen_ns);
     else
@@ -66,7 +68,8 @@ static void account_settled(struct collector *collector, struct thread *thread)
  */
 static void account_birth(struct profile *profile, const struct thread *thread, uint64_t cpu_ns)
 {
-    if (thread->settled || thread->plain || thread->last_node == PROFILE_NONE || cpu_ns == 0)
+    if (thread->settled || thread->plain || thread->unbalanced ||
+        thread->last_node == PROFILE_NONE || cpu_ns == 0)
         return;
     cpu_ns = cpu_ns > thread->birth_cpu_ns ? cpu_ns - thread->birth_cpu_ns : 0;
     if (cpu_ns < thread->count_ns)
@@ -103,7 +106,7 @@ static uint64_t account_first(struct housekeeping *house, struct thread *thread,
     bool is_new = !thread->scanned || !collector->threads.plan.had_threads || house->scans > 1;
     if (thread->event.mapping != NULL)
         account_birth(&collector->profile, thread, cpu_ns);
-    else if (is_new && cpu_ns > thread->birth_cpu_ns)
+    else if (is_new && !thread->unbalanced && cpu_ns > thread->birth_cpu_ns)
         thread->owed_ns = cpu_ns - thread->birth_cpu_ns;
     thread_refresh_name(pid, thread);
     return cpu_ns;
@@ -154,6 +157,8 @@ static void settle(struct housekeeping *house, struct thread *thread)
         return;
     uint64_t base_cpu_ns = account_before_replacement(house, thread, &event, since_ns);
     thread_replace(thread, &event, &shape, base_cpu_ns);
+    if (house->collector->paused)
+        thread_silence(thread);
 }
 
 /* A scan of the process's threads, and when it is made. */
@@ -168,8 +173,11 @@ static void scan_thread(void *context, pid_t tid)
     const struct scan *scan = context;
     struct threads *threads = &scan->house->collector->threads;
     struct thread *thread = threads_find(threads, tid);
-    if (thread == NULL)
+    if (thread == NULL) {
         thread = threads_admit_scanned(threads, tid, scan->now_ns);
+        if (thread != NULL)
+            thread->unbalanced = scan->house->collector->paused;
+    }
     if (thread != NULL)
         thread->scan = scan->house->scans;
 }
@@ -228,7 +236,7 @@ static void look_after(struct housekeeping *house, struct thread *thread, uint64
         threads_retire(&collector->threads, thread);
     } else if (wants_event(collector, thread, now_ns)) {
         settle(house, thread);
-    } else {
+    } else if (!collector->paused) {
         thread_redraw_period(&collector->threads, thread);
     }
 }
@@ -248,6 +256,29 @@ void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox)
         look_after(house, &threads->list[i], now_ns);
         collector_pause(collector);
     }
+}
+
+void housekeeping_pause(struct housekeeping *house)
+{
+    struct threads *threads = &house->collector->threads;
+    for (uint32_t i = 0; i < threads->used; i++) {
+        struct thread *thread = &threads->list[i];
+        if (thread->tid == 0)
+            continue;
+        account_settled(house->collector, thread);
+        thread_silence(thread);
+        thread->unbalanced |= !thread->settled;
+    }
+    house->collector->paused = true;
+}
+
+void housekeeping_resume(struct housekeeping *house)
+{
+    struct threads *threads = &house->collector->threads;
+    for (uint32_t i = 0; i < threads->used; i++)
+        if (threads->list[i].tid != 0)
+            thread_unsilence(threads, &threads->list[i]);
+    house->collector->paused = false;
 }
 
 void housekeeping_close_accounts(struct housekeeping *house)

@@ -25,6 +25,14 @@ void housekeeping_init(struct housekeeping *house, struct collector *collector);
 /* All of it, as far as it is due. MAILBOX tells whether threads are about to come by themselves. */
 void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox);
 
+/*
+ * Pausing: every thread's books are closed up to now, and its event makes no more samples once it
+ * is settled; those of younger events come and are passed over. Threads are looked after as ever.
+ * Resuming: what was used meanwhile is in no account.
+ */
+void housekeeping_pause(struct housekeeping *house);
+void housekeeping_resume(struct housekeeping *house);
+
 /* Brings every thread's weights up to its clock: once, after the last drain. */
 void housekeeping_close_accounts(struct housekeeping *house);
 

@@ -32,6 +32,7 @@ void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
     *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
+    status_open(&publisher->status, session->app_pid);
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
     kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
     kernel_refusal_put(publisher);
@@ -77,14 +78,29 @@ static int out_ready(struct publisher *publisher)
     return result;
 }
 
-/* Names, lines, file. 0 or -errno. */
-static int write_profile(struct publisher *publisher)
+/* Where the file is, as an absolute path, since the reader has another working directory. */
+static void file_path(const struct outfile *out, struct text *path)
+{
+    char cwd[OUTPATH_BYTES];
+    if (out->name[0] != '/' && sys2(SYS_getcwd, cwd, sizeof cwd) > 0) {
+        text_put(path, cwd);
+        text_put_char(path, '/');
+    }
+    text_put(path, out->name);
+}
+
+static void tell_file(struct publisher *publisher, const struct outfile *out)
+{
+    struct text path = text_over(publisher->status.file, sizeof publisher->status.file);
+    file_path(out, &path);
+    status_write(&publisher->status);
+}
+
+/* Names, lines, file, into an OUT that has been initialized. 0 or -errno. */
+static int write_into(struct publisher *publisher, struct outfile *out)
 {
     struct session *session = publisher->session;
-    int result = out_ready(publisher);
-    struct outfile *out = publisher->out;
-    if (result == 0)
-        result = outfile_begin(out);
+    int result = outfile_begin(out);
     if (result != 0)
         return result;
     struct arena_mark mark = arena_mark(&publisher->arena);
@@ -99,9 +115,19 @@ static int write_profile(struct publisher *publisher)
                  out, &scratch);
     arena_destroy(&scratch);
     arena_release(&publisher->arena, mark);
-    result = outfile_commit(out);
-    publisher->writings += result == 0;
-    return result;
+    return outfile_commit(out);
+}
+
+static int write_profile(struct publisher *publisher)
+{
+    int result = out_ready(publisher);
+    if (result == 0)
+        result = write_into(publisher, publisher->out);
+    if (result != 0)
+        return result;
+    publisher->writings++;
+    tell_file(publisher, publisher->out);
+    return 0;
 }
 
 static struct summary summarize(const struct publisher *publisher, uint64_t app_cpu_ns)
@@ -134,18 +160,6 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
     else if (publisher->kernel_hidden)
         summary.kernel_reason = "names hidden by kernel.kptr_restrict";
     return summary;
-}
-
-/* Where the file is, as an absolute path, since the reader has another working directory. */
-static void file_path(const struct publisher *publisher, struct text *path)
-{
-    const char *name = publisher->out->name;
-    char cwd[OUTPATH_BYTES];
-    if (name[0] != '/' && sys2(SYS_getcwd, cwd, sizeof cwd) > 0) {
-        text_put(path, cwd);
-        text_put_char(path, '/');
-    }
-    text_put(path, name);
 }
 
 static void error_line(struct text *line, const struct publisher *publisher, int error)
@@ -183,7 +197,7 @@ static void tell(struct publisher *publisher, struct summary *summary, int error
         error_line(&line, publisher, error);
         summary->error = error_buffer + sizeof "selfsample: " - 1;
     } else if (publisher->out != NULL && publisher->out->name[0] != '\0') {
-        file_path(publisher, &path);
+        file_path(publisher->out, &path);
         summary->file_path = path_buffer;
     }
     bool reported = report(publisher, summary);
@@ -200,17 +214,59 @@ static bool is_too_short(const struct publisher *publisher, uint64_t app_cpu_ns)
     return app_cpu_ns < publisher->session->period_ns && !(app_cpu_ns == 0 && sampled);
 }
 
-void publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns)
+static bool has_nothing(const struct publisher *publisher, uint64_t app_cpu_ns)
 {
-    if (publisher->collector->profile.samples > 0 && !is_too_short(publisher, app_cpu_ns))
-        write_profile(publisher);
+    return publisher->collector->profile.samples == 0 || is_too_short(publisher, app_cpu_ns);
+}
+
+int publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns)
+{
+    return has_nothing(publisher, app_cpu_ns) ? -ENODATA : write_profile(publisher);
+}
+
+int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t app_cpu_ns)
+{
+    if (path[0] == '\0')
+        return publisher_checkpoint(publisher, app_cpu_ns);
+    if (has_nothing(publisher, app_cpu_ns))
+        return -ENODATA;
+    struct arena_mark mark = arena_mark(&publisher->arena);
+    struct outfile *out = arena_alloc(&publisher->arena, sizeof *out);
+    if (out == NULL)
+        return -ENOMEM;
+    int result = outfile_init(out, AT_FDCWD, path);
+    if (result == 0)
+        result = write_into(publisher, out);
+    if (result == 0)
+        tell_file(publisher, out);
+    outfile_close(out);
+    arena_release(&publisher->arena, mark);
+    return result;
+}
+
+void publisher_answer(struct publisher *publisher, uint32_t snapshots, int result)
+{
+    struct status *status = &publisher->status;
+    struct text error = text_over(status->error, sizeof status->error);
+    if (result == -ENODATA)
+        text_put(&error, "there is no sample yet");
+    else if (result != 0)
+        text_put_error(&error, -result);
+    status->snapshots = snapshots;
+    status_write(status);
+}
+
+void publisher_tell_pause(struct publisher *publisher, bool paused)
+{
+    publisher->status.paused = paused;
+    status_write(&publisher->status);
 }
 
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
 {
     int error = 0;
     bool too_short = is_too_short(publisher, app_cpu_ns);
-    if (publisher->collector->profile.samples > 0 && !too_short)
+    if (!has_nothing(publisher, app_cpu_ns))
         error = write_profile(publisher);
     struct summary summary = summarize(publisher, app_cpu_ns);
     summary.too_short = too_short;

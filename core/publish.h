@@ -14,6 +14,7 @@
 #include "kernel_symbols.h"
 #include "outfile.h"
 #include "session.h"
+#include "status.h"
 
 struct publisher {
     struct session *session;
@@ -23,18 +24,31 @@ struct publisher {
     bool out_is_kept;             /* the next writing replaces its file: no %n in the name */
     uint64_t writings;            /* that have succeeded: what %n stands for in the next */
     struct kernel_symbols kernel; /* may be got ready while the app runs */
-    int report_fd;                /* FIFO to the command; -1: none */
-    bool kernel_hidden;           /* see frame_names.h */
-    char kernel_refusal[128];     /* why there are no kernel frames, and what would help */
+    struct status status;
+    int report_fd;            /* FIFO to the command; -1: none */
+    bool kernel_hidden;       /* see frame_names.h */
+    char kernel_refusal[128]; /* why there are no kernel frames, and what would help */
 };
 
 /* Opens the way to the command, if there is one, and tells it that this process has begun. */
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector);
 
-/* Writes the profile so far, in place of what was written before, or beside it where %n is in the
- * name. APP_CPU_NS: the process's CPU time. */
-void publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns);
+/*
+ * Writes the profile so far, in place of what was written before, or beside it where %n is in the
+ * name. APP_CPU_NS: the process's CPU time. 0, -ENODATA where there is nothing to write yet, or the
+ * -errno of the writing.
+ */
+int publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns);
+
+/* The same into a file of its own at PATH; "" is publisher_checkpoint. */
+int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t app_cpu_ns);
+
+/* Tells by the status file that a signal's snapshot was taken, with this RESULT. */
+void publisher_answer(struct publisher *publisher, uint32_t snapshots, int result);
+
+/* Tells there whether sampling is paused. */
+void publisher_tell_pause(struct publisher *publisher, bool paused);
 
 /* Writes the whole profile and the report. A process that used less CPU time than a period leaves
  * no file: there is nothing in it to see. */

@@ -36,7 +36,10 @@ struct run {
     struct collector collector;
     struct housekeeping house;
     struct publisher publisher;
-    uint64_t app_cpu_ns; /* the process's CPU clock when it was last readable */
+    uint64_t app_cpu_ns; /* the process's CPU clock when it was last readable, less what is next */
+    uint64_t paused_cpu_ns; /* what it used in pauses that are over */
+    uint64_t pause_cpu_ns;  /* its clock when the pause of now began */
+    uint32_t snapshots;     /* that signals asked for and that are done */
     uint64_t checkpointed_ns;
     uint64_t started_ns;
 };
@@ -118,6 +121,27 @@ static bool run_init(struct run *run, struct session *session)
     return collector_init(&run->collector, &setup) == 0;
 }
 
+/* Puts what is wanted of pauses into force, and says so to those who wait for it. */
+static void pause_apply(struct run *run)
+{
+    struct session *session = run->session;
+    bool wanted = __atomic_load_n(&session->helper.pause_wanted, __ATOMIC_ACQUIRE) != 0;
+    if (wanted == run->collector.paused)
+        return;
+    uint64_t clock_ns = process_cpu_ns(session->app_pid);
+    if (wanted) {
+        housekeeping_pause(&run->house);
+        run->pause_cpu_ns = clock_ns;
+    } else {
+        housekeeping_resume(&run->house);
+        if (clock_ns > run->pause_cpu_ns)
+            run->paused_cpu_ns += clock_ns - run->pause_cpu_ns;
+    }
+    __atomic_store_n(&session->paused, wanted, __ATOMIC_SEQ_CST);
+    sys3(SYS_futex, &session->paused, FUTEX_WAKE, INT32_MAX);
+    publisher_tell_pause(&run->publisher, wanted);
+}
+
 static bool has_young_threads(const struct threads *threads, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < threads->used; i++)
@@ -147,11 +171,27 @@ static void checkpoint_if_due(struct run *run)
     /* The first process of a pid namespace takes us with it when it is killed. */
     if (every_ns == 0 && session->app_pid == 1)
         every_ns = 5000000000u;
-    bool asked = __atomic_exchange_n(&session->helper.snapshot_wanted, 0, __ATOMIC_RELAXED) != 0;
-    if (!asked && (every_ns == 0 || now_ns - run->checkpointed_ns < every_ns))
+    if (every_ns == 0 || now_ns - run->checkpointed_ns < every_ns)
         return;
     run->checkpointed_ns = now_ns;
     publisher_checkpoint(&run->publisher, run->app_cpu_ns);
+}
+
+/* Those that signals and those that the app asked for before this turn. */
+static void snapshots_take(struct run *run, uint32_t wanted)
+{
+    struct session_snapshot *asked = &run->session->snapshot;
+    if (wanted != run->snapshots) {
+        run->checkpointed_ns = sys_clock_ns(CLOCK_MONOTONIC);
+        run->snapshots = wanted;
+        publisher_answer(&run->publisher, wanted,
+                         publisher_checkpoint(&run->publisher, run->app_cpu_ns));
+    }
+    if (__atomic_load_n(&asked->state, __ATOMIC_ACQUIRE) != SESSION_ASK_WAITS)
+        return;
+    asked->result = publisher_snapshot(&run->publisher, asked->path, run->app_cpu_ns);
+    __atomic_store_n(&asked->state, SESSION_ASK_ANSWERED, __ATOMIC_SEQ_CST);
+    sys3(SYS_futex, &asked->state, FUTEX_WAKE, INT32_MAX);
 }
 
 /*
@@ -171,8 +211,11 @@ static void kernel_symbols_get_on(struct run *run, uint64_t next_sleep_ns)
 static void clock_read(struct run *run)
 {
     uint64_t now_ns = process_cpu_ns(run->session->app_pid);
-    if (now_ns > run->session->cpu_at_start_ns)
-        run->app_cpu_ns = now_ns - run->session->cpu_at_start_ns;
+    if (run->collector.paused && now_ns > run->pause_cpu_ns)
+        now_ns = run->pause_cpu_ns;
+    uint64_t outside_ns = run->session->cpu_at_start_ns + run->paused_cpu_ns;
+    if (now_ns > outside_ns)
+        run->app_cpu_ns = now_ns - outside_ns;
 }
 
 /* One turn. False when it was the last. */
@@ -182,12 +225,15 @@ static bool turn(struct run *run)
     struct collector *collector = &run->collector;
     bool last = __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) != 0 ||
                 helper_app_is_gone(&session->helper);
+    uint32_t snapshots = __atomic_load_n(&session->helper.snapshots_wanted, __ATOMIC_ACQUIRE);
     helper_watchdog_set(&session->helper, TURN_NS_MAX);
     busy_begin(session);
     /* The time before the mailbox: what a thread posts comes before the record of its end. */
     uint64_t until_ns = last ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC);
     collector_take_births(collector, &session->mailbox);
     collector_drain(collector, until_ns);
+    if (!collector->exec_seen)
+        pause_apply(run);
     if (!last && !collector->exec_seen)
         housekeeping_do(&run->house, &session->mailbox);
     busy_end(session);
@@ -200,8 +246,10 @@ static bool turn(struct run *run)
     last |= collector->exec_seen;
     if (!collector->exec_seen)
         clock_read(run);
-    if (!last)
+    if (!last) {
+        snapshots_take(run, snapshots);
         checkpoint_if_due(run);
+    }
     return !last;
 }
 
@@ -224,6 +272,7 @@ void session_run(void *context)
         publisher_fail(&run.publisher, -ENOMEM);
         return;
     }
+    pause_apply(&run); /* a forked child is born paused if its parent is */
     for (;;) {
         uint32_t wakes = helper_wakes(&session->helper);
         if (!turn(&run))

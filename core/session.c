@@ -266,7 +266,10 @@ void session_abandon(struct session *session)
     session->quiet_failed = session->born_unsettled = session->sleeps_long = 0;
     session->finish_wanted = session->quiet_wanted = session->busy = session->progress = 0;
     session->notice[0] = '\0';
-    *helper = (struct helper){0};
+    /* A child of a paused process is paused. */
+    *helper = (struct helper){.pause_wanted = helper->pause_wanted};
+    session->paused = 0;
+    session->snapshot.state = SESSION_ASK_NONE;
     __builtin_memset(&session->mailbox, 0, sizeof session->mailbox);
 }
 

@@ -28,6 +28,14 @@
 #define SESSION_NOTICE_BYTES  2048u
 #define SESSION_DONE          UINT32_MAX /* progress of a helper that has done all it had to */
 
+/* A snapshot that the app asks for. One at a time: the app's callers take turns. */
+enum session_ask { SESSION_ASK_NONE, SESSION_ASK_WAITS, SESSION_ASK_ANSWERED };
+struct session_snapshot {
+    uint32_t state;           /* enum session_ask; futex */
+    int result;               /* 0 or -errno, once answered */
+    char path[OUTPATH_BYTES]; /* ""; where the profile goes anyway */
+};
+
 struct session {
     /* set by session_configure */
     struct config config;
@@ -49,7 +57,8 @@ struct session {
 
     /* said by the app */
     uint32_t finish_wanted; /* it is about to end and waits for the file */
-    uint32_t quiet_wanted;  /* how many threads want the helper to hold still */
+    struct session_snapshot snapshot;
+    uint32_t quiet_wanted; /* how many threads want the helper to hold still */
     uint32_t
         quiet_failed; /* a fork did not wait any longer: the child's copy may be half-changed */
 
@@ -59,6 +68,7 @@ struct session {
     uint32_t sleeps_long;      /* a birth should wake it */
     uint32_t busy;             /* it holds locks, or is changing what a fork would copy; futex */
     uint32_t progress;         /* moves as long as it gets on */
+    uint32_t paused;           /* what is in force, of helper.pause_wanted; futex */
     char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
 };
 

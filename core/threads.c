@@ -24,6 +24,7 @@
 #define AMPLE_RING_BYTES     (2u * 1024 * 1024)
 #define UNLIMITED_BYTES      (64u * 1024 * 1024) /* what we take where nothing limits us */
 #define REDRAW_SAMPLES       32u
+#define SILENT_PERIOD_NS     (1ull << 50) /* thirteen days of one thread's CPU time */
 
 /* Clocks of running threads are updated every tick; the slowest kernels have 100 a second. */
 #define CLOCK_LATE_NS 10000000u
@@ -259,6 +260,28 @@ void thread_redraw_period(struct threads *threads, struct thread *thread)
         return;
     thread->period_ns = period_ns;
     thread->period_is_new = true;
+}
+
+void thread_silence(struct thread *thread)
+{
+    if (thread->settled && event_set_period(&thread->event, SILENT_PERIOD_NS) == 0)
+        thread->period_ns = SILENT_PERIOD_NS;
+}
+
+void thread_unsilence(struct threads *threads, struct thread *thread)
+{
+    uint64_t count_ns;
+    thread->unbalanced |= !thread->settled;
+    if (!thread->settled)
+        return;
+    if (event_read_count(&thread->event, &count_ns) == 0 && count_ns > thread->count_ns) {
+        thread->count_ns = count_ns;
+        thread_stolen_ns(threads, thread, count_ns, UINT64_MAX);
+    }
+    thread->period_ns = sampling_settled_period_ns(threads->plan.period_ns, random_next(threads));
+    event_set_period(&thread->event, thread->period_ns);
+    thread->period_is_new = true;
+    thread->samples_since_draw = 0;
 }
 
 void threads_judge_churn(struct threads *threads, uint64_t now_ns)

@@ -39,12 +39,13 @@ struct thread {
     bool period_is_new;     /* no sample has come since: the last one ended early */
     bool lost_since_sample; /* records were lost since its last sample */
     bool sampled;           /* its event has made a record */
-    bool scanned;           /* it was found in /proc, not by its birth */
-    uint32_t scan;          /* the last scan of /proc that saw it */
-    uint64_t base_cpu_ns;   /* settled: its CPU clock when the event began to count */
-    uint64_t stolen_ns;     /* settled: what the event has counted and the thread has not used */
-    uint64_t count_ns;      /* settled: at the last sample */
-    uint32_t last_node;     /* of the profile, where its last sample went; PROFILE_NONE */
+    bool unbalanced;      /* it was paused while it had its first event: that can't be accounted */
+    bool scanned;         /* it was found in /proc, not by its birth */
+    uint32_t scan;        /* the last scan of /proc that saw it */
+    uint64_t base_cpu_ns; /* settled: its CPU clock when the event began to count */
+    uint64_t stolen_ns;   /* settled: what the event has counted and the thread has not used */
+    uint64_t count_ns;    /* settled: at the last sample */
+    uint32_t last_node;   /* of the profile, where its last sample went; PROFILE_NONE */
     uint32_t samples_since_draw;
     uint64_t retry_ns;
     uint64_t seen_ns; /* when the helper first saw it */
@@ -118,6 +119,13 @@ uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, 
 
 /* Draws a new period now and then, so that sampling is in step with nothing. */
 void thread_redraw_period(struct threads *threads, struct thread *thread);
+
+/* Keeps a settled event from making samples, at no cost to its thread; it goes on counting and
+ * recording everything else. */
+void thread_silence(struct thread *thread);
+
+/* Ends that: the next sample stands for what is used from now on. */
+void thread_unsilence(struct threads *threads, struct thread *thread);
 
 /* Judges whether threads come fast. Now and then. */
 void threads_judge_churn(struct threads *threads, uint64_t now_ns);

@@ -35,6 +35,15 @@ void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
  */
 int options_apply(int argc, char **argv);
 
+/* ---- command_control.c: processes that are being profiled ---- */
+
+/*
+ * `snapshot PID`, `pause PID` and `resume PID`, where PID is a profiled process or its helper: asks
+ * the helper and waits for its answer. A snapshot's file is printed on stdout. Any other command
+ * line: returns. Else ends the process: with 0, or with 1 after a line that says why not.
+ */
+void control_apply(int argc, char **argv);
+
 /* ---- command_library.c: where the library is, and what it cannot be loaded into ---- */
 
 /* Puts the library in front of LD_PRELOAD. On failure tells why and returns -1. */

@@ -60,11 +60,15 @@ static void print_rows(void)
 _Noreturn static void print_help(void)
 {
     printf(
-        "usage: selfsample [options] [--] program [arguments]\n\n"
+        "usage: selfsample [options] [--] program [arguments]\n"
+        "       selfsample snapshot|pause|resume PID\n\n"
         "Profiles the program and its children from inside and leaves folded stacks, ready for a\n"
         "flame graph. Exit status and signals are the program's own.\n\n");
     print_rows();
     printf("  -h, --help\n  -V, --version\n\n"
+           "snapshot writes the profile so far of a process that is being profiled, and prints the "
+           "name\n"
+           "of the file; pause and resume leave time out of it.\n\n"
            "Each option sets the variable SELFSAMPLE_* of its name; see selfsample(1).\n");
     exit(fflush(stdout) == 0 ? 0 : STATUS_USAGE);
 }

@@ -3,6 +3,8 @@
  * for the last helper of its process tree, tells in a few lines what was seen and where it lies,
  * and ends as the program ended. It adds nothing to stdin and stdout and is in no pipe between
  * them.
+ *
+ * selfsample snapshot|pause|resume PID: speaks with the helper of a process that runs already.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@ void tell(const char *format, ...)
 int main(int argc, char **argv)
 {
     static struct reports reports;
+    control_apply(argc, argv);
     char **program = argv + options_apply(argc, argv);
     int exit_status = STATUS_USAGE;
 

@@ -164,6 +164,41 @@ TEST(it_sleeps_until_it_is_woken)
     CHECK(notes.done <= 1);
 }
 
+static uint32_t pause_wanted(void)
+{
+    return __atomic_load_n(&helper.pause_wanted, __ATOMIC_ACQUIRE);
+}
+
+/* Sends SIGUSR2, with VALUE unless that is 0, and waits until it has come. A signal before the
+ * helper has its handlers is lost: where it is one that may come twice it is sent again. */
+static bool pause_asked(int value, uint32_t wanted)
+{
+    union sigval with = {.sival_int = value};
+    uint32_t wakes = helper_wakes(&helper);
+    if (value == 0)
+        kill((pid_t)helper.tid, SIGUSR2);
+    for (unsigned i = 0; i < 2000 && helper_wakes(&helper) == wakes; i++) {
+        if (value != 0)
+            sigqueue((pid_t)helper.tid, SIGUSR2, with);
+        usleep(5000);
+    }
+    return pause_wanted() == wanted;
+}
+
+TEST(a_signal_pauses_and_resumes)
+{
+    start(wait_to_go, true);
+    CHECK(pause_asked(HELPER_VALUE_PAUSE, 1));
+    CHECK(pause_asked(0, 0));
+    CHECK(pause_asked(0, 1));
+    CHECK(pause_asked(HELPER_VALUE_PAUSE, 1));
+    CHECK(pause_asked(HELPER_VALUE_RESUME, 0));
+    CHECK(pause_asked(HELPER_VALUE_RESUME, 0));
+    __atomic_store_n(&notes.go, 1, __ATOMIC_RELEASE);
+    helper_wake(&helper);
+    CHECK_I64(WEXITSTATUS(end_status()), 0);
+}
+
 /* A wake-up between the look at the count and the sleep is not lost. */
 TEST(a_wake_before_the_sleep_counts)
 {
@@ -187,7 +222,7 @@ TEST(a_signal_asks_for_a_snapshot)
         usleep(5000);
     }
     CHECK(__atomic_load_n(&notes.done, __ATOMIC_ACQUIRE) > 0);
-    CHECK_U64(helper.snapshot_wanted, 1);
+    CHECK(helper.snapshots_wanted > 0);
     /* None of these is for it. */
     kill(pid, SIGTERM);
     kill(pid, SIGINT);
@@ -207,8 +242,8 @@ TEST(its_signals_are_its_own)
     sigprocmask(SIG_SETMASK, NULL, &now);
     for (int signal = 1; signal < 32; signal++)
         CHECK_I64(sigismember(&now, signal), sigismember(&before, signal));
-    static const int open[] = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL, SIGTRAP,
-                               SIGABRT, SIGSYS, SIGCHLD, SIGUSR1};
+    static const int open[] = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL,  SIGTRAP,
+                               SIGABRT, SIGSYS, SIGCHLD, SIGUSR1, SIGUSR2};
     uint64_t expected = ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
     for (unsigned i = 0; i < sizeof open / sizeof *open; i++)
         expected &= ~(1ull << (open[i] - 1));

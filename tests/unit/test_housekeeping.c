@@ -182,6 +182,66 @@ TEST(weights_sum_up_to_the_clock)
     end_all();
 }
 
+/* 50 ms before, 50 ms in and 50 ms after a pause; in it there are no samples at all. */
+TEST(what_is_used_in_a_pause_is_in_no_account)
+{
+    struct worker worker;
+    prepare();
+    worker_start(&worker);
+    for (unsigned i = 0; i < 2; i++) {
+        usleep(5000);
+        turn();
+    }
+    worker_go(&worker);
+    worker_wait(&worker);
+    turn();
+    struct thread *thread = threads_find(&collector.threads, worker.tid);
+    REQUIRE(thread != NULL && thread->settled);
+    housekeeping_pause(&house);
+    uint64_t before_ns = weight_of("worker");
+    worker_go(&worker);
+    worker_wait(&worker);
+    CHECK(!ring_has_data(&thread->ring));
+    turn();
+    CHECK_U64(weight_of("worker"), before_ns);
+    housekeeping_resume(&house);
+    worker_go(&worker);
+    worker_wait(&worker);
+    turn();
+    housekeeping_close_accounts(&house);
+    uint64_t after_ns = weight_of("worker") - before_ns;
+    CHECK(before_ns >= 49000000 && before_ns < 50000000 + 25000000);
+    CHECK(after_ns >= 49000000 && after_ns < 50000000 + 25000000);
+    worker_end(&worker);
+    end_all();
+}
+
+/* A thread settled, re-settled or ended in a pause takes nothing of it into its books. */
+TEST(a_thread_that_comes_and_goes_in_a_pause_weighs_nothing)
+{
+    struct worker worker;
+    prepare();
+    housekeeping_pause(&house);
+    worker_start(&worker);
+    worker_go(&worker);
+    worker_wait(&worker);
+    for (unsigned i = 0; i < 3; i++) {
+        usleep(5000);
+        turn();
+        worker_go(&worker);
+        worker_wait(&worker);
+    }
+    REQUIRE(threads_find(&collector.threads, worker.tid) != NULL);
+    CHECK(threads_find(&collector.threads, worker.tid)->settled);
+    worker_end(&worker);
+    turn();
+    housekeeping_resume(&house);
+    turn();
+    housekeeping_close_accounts(&house);
+    CHECK_U64(weight_of("worker"), 0);
+    end_all();
+}
+
 TEST(threads_that_end_are_retired)
 {
     struct worker worker;

@@ -1,0 +1,60 @@
+/* The helper's word to the outside. Runs in the helper. Never waits, never complains. */
+#include "status.h"
+
+#include "sys.h"
+#include "text.h"
+
+#define MEMFD_CLOEXEC 1u /* MFD_CLOEXEC */
+
+void status_open(struct status *status, pid_t app_pid)
+{
+    *status = (struct status){.fd = -1, .app_pid = app_pid};
+    int fd = (int)sys2(SYS_memfd_create, STATUS_NAME, MEMFD_CLOEXEC);
+    if (fd < 0)
+        return;
+    sys2(SYS_fchmod, fd, 0600);
+    if (fd != STATUS_FD) {
+        int there = (int)sys3(SYS_dup3, fd, STATUS_FD, O_CLOEXEC);
+        sys_close(fd);
+        if (there < 0)
+            return;
+    }
+    status->fd = STATUS_FD;
+    status_write(status);
+}
+
+static void put_key(struct text *text, const char *key, const char *value)
+{
+    text_put(text, key);
+    text_put_char(text, ' ');
+    for (const char *c = value; *c != '\0'; c++)
+        text_put_char(text, (unsigned char)*c < 0x20 || *c == 0x7f ? '_' : *c);
+    text_put_char(text, '\n');
+}
+
+static void put_number(struct text *text, const char *key, uint64_t value)
+{
+    text_put(text, key);
+    text_put_char(text, ' ');
+    text_put_u64(text, value);
+    text_put_char(text, '\n');
+}
+
+void status_write(struct status *status)
+{
+    char buffer[STATUS_BYTES];
+    struct text text = text_over(buffer, sizeof buffer);
+    if (status->fd < 0)
+        return;
+    status->serial++;
+    put_number(&text, "serial", status->serial);
+    put_number(&text, "app", (uint64_t)status->app_pid);
+    put_key(&text, "paused", status->paused ? "yes" : "no");
+    put_number(&text, "snapshots", status->snapshots);
+    put_key(&text, "error", status->error);
+    put_key(&text, "file", status->file);
+    put_number(&text, "end", status->serial);
+    /* Never empty in between: what is left of a longer text stands behind the end for a moment. */
+    sys4(SYS_pwrite64, status->fd, text.start, text.length, 0);
+    sys2(SYS_ftruncate, status->fd, text.length);
+}
