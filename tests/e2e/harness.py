@@ -311,7 +311,8 @@ def run(*command, preload=True, options=None, env=None, user=False, timeout=60, 
     if clock:
         for line in clock_file.read_text().splitlines():
             fields = line.split(None, 5)
-            result.process_clocks.append((fields[5], *map(int, fields[:5])))
+            name = fields[5] if len(fields) > 5 else ""  # a program may write over its own
+            result.process_clocks.append((name, *map(int, fields[:5])))
     return result
 
 

@@ -1,9 +1,11 @@
 """What the tests of real programs share: one bare run of each, and the checks of their profiles."""
 
+import functools
 import re
+import shutil
 
 from folded import entry_root
-from harness import Off, bare, check_sum, expect, run, same, top_directory
+from harness import Off, Skip, bare, check_sum, expect, need, run, same, top_directory
 
 _bare_runs = {}
 
@@ -36,6 +38,20 @@ def profile_of(result, name):
     return found[0]
 
 
+def optional(*tools):
+    """Like need(), for a program that the tests do not install: it is large, or rarely there."""
+    try:
+        return need(*tools)
+    except Skip as reason:
+        raise Skip(f"{reason}, which is large and not installed by `make deps`") from None
+
+
+def check_none_lost(result):
+    lost = [int(n) for n in re.findall(r"([0-9]+) samples? lost", result.summary)]
+    if not lost or sum(lost) != 0:
+        raise Off(f"lost {lost}: {result.summary}")
+
+
 def check_real(who, result, name, executable, whole=0.995):
     """Whole stacks, nothing of ours in them, nothing lost, and the sum is the CPU clock's."""
     profile = profile_of(result, name)
@@ -44,10 +60,47 @@ def check_real(who, result, name, executable, whole=0.995):
     expect(not profile.ours(), f"frames of ours: {profile.ours()}")
     expect(profile.whole_share(roots) >= whole,
            f"whole {profile.whole_share(roots):.4f}: {profile.broken(roots)}")
-    lost = [int(n) for n in re.findall(r"([0-9]+) samples? lost", result.summary)]
-    if not lost or sum(lost) != 0:
-        raise Off(f"lost {lost}: {result.summary}")
+    check_none_lost(result)
     check_sum(result, profile, of=name)
     kernel = profile.sum_where(lambda stack: stack[-1].endswith("_[k]"))
     expect(who.sees_kernel or kernel == 0, f"kernel frames: {kernel} us")
     expect(not who.sees_kernel or profile.unseen() == 0, f"unseen: {profile.unseen()} us")
+
+
+@functools.lru_cache(None)
+def _roots_of(program, path):
+    found = shutil.which(program, path=path + ":/usr/sbin:/usr/bin:/sbin:/bin")
+    is_elf = found and open(found, "rb").read(4) == b"\x7fELF"
+    return frozenset(entry_root(found)) if is_elf else frozenset()
+
+
+def program_of(profile):
+    return profile.path.name.split(".", 1)[1].rsplit(".", 2)[0]
+
+
+def check_tree(result, *programs, least_us=300000, whole=0.97, path="", marked=False):
+    """Every profile of a process tree: the named programs are among them, the stacks of all whole
+    but for a few, nothing of ours in them, and no CPU time missing that a process noted for itself.
+
+    path      where else to look for the programs, to know their entries
+    marked    a stack that says that it is cut will do (code without any unwind table)
+    """
+    profiles = result.profiles
+    names = {program_of(p) for p in profiles}
+    expect(set(programs) <= names, f"profiles of {sorted(names)}, wanted {programs}")
+    total = sum(p.total() for p in profiles)
+    expect(total >= least_us, f"only {total} us: too little to judge")
+    good = seen = 0
+    broken = []
+    for profile in profiles:
+        expect(not profile.ours(), f"frames of ours: {profile.ours()}")
+        roots = set(_roots_of(program_of(profile), path)) | ({"[truncated]"} if marked else set())
+        part = profile.total() - profile.unseen()
+        seen += part
+        good += profile.whole_share(roots) * part
+        broken += [profile.broken(roots)] if profile.whole_share(roots) < whole else []
+    expect(good >= whole * seen, f"whole {good / max(1, seen):.4f}: {broken[:2]}")
+    # Processes that leave by _exit, or are killed, do not note their clocks.
+    noted_ms = sum(end - start for _, _, start, end, _, _ in result.process_clocks) / 1e6
+    expect(total / 1000 > noted_ms * 0.97 - 1.5 * len(result.process_clocks) - 6,
+           f"{total / 1000:.0f} ms seen, {noted_ms:.0f} ms noted by the processes themselves")
