@@ -80,6 +80,20 @@ static const uint8_t arch_dwarf_to_perf[ARCH_DWARF_REGISTER_COUNT] = {
     0, 3, 2, 1, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 8,
 };
 
+/* The DWARF registers that unwinding goes by. */
+#define ARCH_DWARF_FP 6u
+#define ARCH_DWARF_SP 7u
+#define ARCH_DWARF_IP 16u
+
+/*
+ * Where the kernel saves a sample's registers, in their order there, when it calls a signal
+ * handler: bytes above the stack pointer that the handler returns to (struct ucontext,
+ * asm/sigcontext.h).
+ */
+static const uint8_t arch_signal_register_at[ARCH_PERF_REGISTER_COUNT] = {
+    144, 128, 152, 136, 112, 104, 120, 160, 168, 40, 48, 56, 64, 72, 80, 88, 96,
+};
+
 /* libunwind for other processes of this architecture, and the code a signal handler returns to
  * (mov $15, %rax; syscall), as every libc has it. */
 #define ARCH_LIBUNWIND_FILE "libunwind-x86_64.so.8"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "elf_pages.h"
 #include "sys.h"
 
 #define PAGE_BYTES   4096u
@@ -39,6 +40,8 @@ long elf_source_read(const struct elf_source *source, uint64_t offset, void *buf
 {
     if (source->fd < 0)
         return memory_read(source, offset, buffer, bytes);
+    if (source->pages != NULL && bytes <= PAGE_BYTES)
+        return elf_pages_read(source->pages, source->fd, offset, buffer, bytes);
     size_t count = 0;
     while (count < bytes) {
         if (offset > INT64_MAX - count) /* an offset the kernel would call EINVAL */

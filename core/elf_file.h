@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct arena;
+struct elf_pages;
 
 /* The longest build id that is kept (linkers make 8, 16 or 20 bytes); a longer one counts as none.
  */
@@ -26,6 +27,7 @@ struct elf_source {
     int fd;                /* -1: the bytes are in memory */
     const uint8_t *memory; /* the vDSO, or an unpacked file */
     uint64_t memory_bytes;
+    struct elf_pages *pages; /* of a file: through kept pages; NULL: without */
 };
 
 struct elf_source elf_source_file(int fd);

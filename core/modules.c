@@ -1,6 +1,7 @@
 /* The module map. Runs in the helper; reads files and /proc, never the app's memory directly. */
 #include "modules.h"
 
+#include "elf_pages.h"
 #include "proc_maps.h"
 #include "sys.h"
 
@@ -16,6 +17,7 @@ void modules_init(struct modules *modules, struct arena *arena, struct app_memor
     *modules = (struct modules){.arena = arena, .memory = memory, .our_address = our_address};
     sequence_init(&modules->list, arena, sizeof(struct module));
     modules->regions = arena_alloc_array(arena, MODULES_REGIONS_MAX, sizeof *modules->regions);
+    modules->pages = elf_pages_make(arena);
 }
 
 struct module *modules_at(const struct modules *modules, uint32_t index)
@@ -85,6 +87,17 @@ static bool regions_splice(struct modules *modules, uint32_t index, uint32_t rep
     return true;
 }
 
+/* What is kept of the code at REGION is void. */
+static void stale_add(struct modules *modules, const struct region *region)
+{
+    struct module_span *stale = &modules->stale;
+    modules->replaced++;
+    if (stale->end == 0)
+        stale->start = region->start;
+    stale->start = region->start < stale->start ? region->start : stale->start;
+    stale->end = region->end > stale->end ? region->end : stale->end;
+}
+
 /* Enters REGION; of those it overlaps, what sticks out on either side stays. */
 static void region_enter(struct modules *modules, const struct region *region)
 {
@@ -106,7 +119,8 @@ static void region_enter(struct modules *modules, const struct region *region)
     }
     if (!regions_splice(modules, first, last - first, count))
         return;
-    modules->replaced += last > first;
+    if (last > first)
+        stale_add(modules, region);
     __builtin_memcpy(modules->regions + first, pieces, count * sizeof *pieces);
 }
 
@@ -189,7 +203,9 @@ static void prepare_file(struct modules *modules, struct module *module)
     struct stat status;
     if (module->fd < 0 || sys_fstat(module->fd, &status) != 0)
         return;
-    if (elf_file_read(&module->elf, elf_source_file(module->fd), modules->arena) != 0)
+    struct elf_source source = elf_source_file(module->fd);
+    source.pages = modules->pages;
+    if (elf_file_read(&module->elf, source, modules->arena) != 0)
         return;
     module->has_elf = status.st_ino == module->inode || same_image(modules, module);
 }
@@ -215,6 +231,7 @@ static void region_prepare(struct modules *modules, struct region *region)
             prepare_file(modules, module);
         else if (module->kind == MODULE_VDSO)
             prepare_vdso(modules, module);
+        module->has_hdr = module->has_elf && cfi_hdr_read(&module->hdr, &module->elf) == 0;
     }
     uint64_t vaddr;
     if (module->has_elf && elf_file_offset_to_vaddr(&module->elf, region->file_offset, &vaddr))
@@ -278,4 +295,6 @@ void modules_close(struct modules *modules)
             sys_close(module->fd);
         module->fd = -1;
     }
+    if (modules->pages != NULL)
+        elf_pages_forget(modules->pages);
 }

@@ -21,6 +21,7 @@
 
 #include "app_memory.h"
 #include "arena.h"
+#include "cfi_hdr.h"
 #include "cfi_table.h"
 #include "elf_file.h"
 #include "sequence.h"
@@ -43,7 +44,8 @@ struct module {
     bool has_elf;
     int fd; /* -1: none */
     struct elf_file elf;
-    bool needs_table; /* its unwind table can't be searched as it is */
+    bool has_hdr; /* `hdr` is its search table */
+    struct cfi_hdr hdr;
     struct cfi_table table;
     uint64_t table_base; /* made-up address of `table`; 0: none */
 };
@@ -56,6 +58,11 @@ struct region {
     uint64_t bias; /* address - link-time address */
 };
 
+/* A range of addresses, [start, end). */
+struct module_span {
+    uint64_t start, end;
+};
+
 struct modules {
     struct arena *arena;
     struct app_memory *memory;
@@ -64,7 +71,9 @@ struct modules {
     uint32_t region_count;
     uint64_t our_address;    /* an address inside selfsample's own code */
     uint32_t made_up_tables; /* modules that have one */
+    struct elf_pages *pages;
     uint64_t replaced; /* counts regions that replaced others: what was cached of them is void */
+    struct module_span stale; /* spans all that was replaced since whoever caches emptied it */
 };
 
 /* An empty map. OUR_ADDRESS: any code address of selfsample itself. */
@@ -81,11 +90,6 @@ void modules_map(struct modules *modules, uint64_t start, uint64_t bytes, uint64
 /* The region that holds ADDRESS, or NULL. Its module is prepared and its bias known, if they can
  * be. */
 struct region *modules_find(struct modules *modules, uint64_t address);
-
-/* A range of addresses, [start, end). */
-struct module_span {
-    uint64_t start, end;
-};
 
 /* The part of a mapped module, code or data, in which ADDRESS lies; empty where it is in none. */
 struct module_span modules_span(const struct modules *modules, uint64_t address);

@@ -5,8 +5,15 @@
 
 #define MEMO_ENTRIES 1024u
 
-/* How far above the stack pointer a living stack is believed to reach. */
-#define LIVE_REACH_BYTES (64u * 1024 * 1024)
+/* The living stack is read in pieces: a system call for each word would take most of the time. */
+#define WINDOW_BYTES 16384u
+#define PAGE_BYTES   4096u
+
+struct stack_window {
+    uint64_t start;
+    size_t bytes; /* 0: nothing has been read */
+    uint8_t content[WINDOW_BYTES];
+};
 
 struct unwind_memo {
     uint64_t ip; /* 0: nothing is known */
@@ -21,7 +28,9 @@ void unwinder_init(struct unwinder *unwinder, const struct unwind_library *libra
         .modules = modules,
         .memory = memory,
         .memo = arena_alloc_array(arena, MEMO_ENTRIES, sizeof(struct unwind_memo)),
+        .window = arena_alloc(arena, sizeof(struct stack_window)),
     };
+    rule_cache_init(&unwinder->rules, arena);
     if (library->address_space != NULL)
         unwind_library_tune(library);
 }
@@ -48,6 +57,28 @@ bool unwind_is_signal_return(struct unwinder *unwinder, uint64_t ip)
     return result;
 }
 
+/* Reads the living stack. What is beyond it may not be mapped, so a large piece may fail where a
+ * small one can be had. */
+static bool live_read(struct unwinder *unwinder, uint64_t address, void *buffer, size_t bytes)
+{
+    struct stack_window *window = unwinder->window;
+    uint64_t start = address & ~(uint64_t)(PAGE_BYTES - 1);
+    if (window == NULL || address + bytes - start > WINDOW_BYTES)
+        return app_memory_copy(unwinder->memory, address, buffer, bytes) == 0;
+    if (address - window->start >= window->bytes ||
+        bytes > window->bytes - (address - window->start)) {
+        size_t size = WINDOW_BYTES;
+        while (size > 0 && app_memory_copy(unwinder->memory, start, window->content, size) != 0)
+            size = size / 2 < PAGE_BYTES ? 0 : size / 2;
+        window->start = start;
+        window->bytes = size;
+        if (address - start >= size || bytes > size - (address - start))
+            return app_memory_copy(unwinder->memory, address, buffer, bytes) == 0;
+    }
+    __builtin_memcpy(buffer, window->content + (address - window->start), bytes);
+    return true;
+}
+
 bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer, size_t bytes)
 {
     const struct unwind_sample *sample = &unwinder->sample;
@@ -56,8 +87,8 @@ bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer
         __builtin_memcpy(buffer, sample->stack + offset, bytes);
         return true;
     }
-    if (unwinder->live && offset < LIVE_REACH_BYTES &&
-        app_memory_copy(unwinder->memory, address, buffer, bytes) == 0)
+    if (unwinder->live && address - unwinder->stack_from < UNWIND_STACK_REACH_BYTES &&
+        live_read(unwinder, address, buffer, bytes))
         return true;
     unwinder->beyond_copy = true;
     return false;
@@ -71,13 +102,30 @@ bool unwind_follows_call(struct unwinder *unwinder, uint64_t address)
            arch_ends_in_call(code);
 }
 
+/* Does every return address follow a call? */
+static bool calls_only(struct unwinder *unwinder, const uint64_t *ips, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (!unwind_follows_call(unwinder, ips[i] + 1))
+            return false;
+    return true;
+}
+
 static size_t unwind_once(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
 {
     unwinder->beyond_copy = false;
     unwinder->unknown_ip = 0;
-    if (unwinder->library->address_space != NULL)
-        return unwind_by_libunwind(unwinder, ips, end);
-    return unwind_by_frame_pointer(unwinder, ips, end);
+    unwinder->stack_from = unwinder->sample.registers[ARCH_PERF_INDEX_SP];
+    size_t count = unwind_by_rules(unwinder, ips, end);
+    if (count > 0)
+        return count;
+    unwinder->handed_over++;
+    unwinder->beyond_copy = false;
+    unwinder->stack_from = unwinder->sample.registers[ARCH_PERF_INDEX_SP];
+    count = unwind_by_libunwind(unwinder, ips, end);
+    if (unwinder->live && !calls_only(unwinder, ips, count))
+        *end = UNWIND_NO_RULE;
+    return count;
 }
 
 /*
@@ -89,11 +137,10 @@ static size_t unwind_live(struct unwinder *unwinder, uint64_t *ips)
 {
     enum unwind_end end;
     unwinder->live = true;
+    if (unwinder->window != NULL)
+        unwinder->window->bytes = 0;
     size_t count = unwind_once(unwinder, ips, &end);
     unwinder->live = false;
-    for (size_t i = 1; i < count && end == UNWIND_ROOT; i++)
-        if (!unwind_follows_call(unwinder, ips[i] + 1))
-            end = UNWIND_CUT;
     return end == UNWIND_ROOT ? count : 0;
 }
 
@@ -104,6 +151,9 @@ static void forget_replaced(struct unwinder *unwinder)
         return;
     unwinder->seen_replaced = unwinder->modules->replaced;
     unwinder->span = (struct module_span){0, 0};
+    rule_cache_forget(&unwinder->rules, unwinder->modules->stale.start,
+                      unwinder->modules->stale.end);
+    unwinder->modules->stale = unwinder->span;
     memo_forget(unwinder);
     app_memory_forget(unwinder->memory);
     if (unwinder->library->address_space != NULL)

@@ -1,9 +1,10 @@
 /*
  * From a sample's registers and stack copy to its call stack.
  *
- * Two unwinders stand behind unwind_stack: libunwind's remote interface with accessors of our own
- * (unwind_libunwind.c), and a walk along frame pointers (unwind_frame_pointer.c) where libunwind is
- * not installed. Neither allocates, or looks up maps or names.
+ * Stacks are walked by unwind rules (unwind_rules.c). Where a rule says too little, libunwind's
+ * remote interface with accessors of our own does the whole stack (unwind_libunwind.c), if it is
+ * installed; where nothing is known the next frame is guessed (unwind_guess.c). None of them
+ * allocates, or looks up maps or names.
  *
  * Thread safety: unwind_library_* in the constructor's thread, the rest one task at a time.
  */
@@ -16,8 +17,12 @@
 
 #include "app_memory.h"
 #include "modules.h"
+#include "rule_cache.h"
 
 #define UNWIND_FRAMES_MAX 8192u
+
+/* How far above a stack pointer its stack is believed to reach. */
+#define UNWIND_STACK_REACH_BYTES (64u * 1024 * 1024)
 
 /* How a stack ended. */
 enum unwind_end {
@@ -59,11 +64,16 @@ struct unwinder {
     struct unwind_sample sample; /* that is being unwound */
     bool live;                   /* the stack beyond the copy may be read from the app */
     bool beyond_copy;            /* it asked for stack beyond the copy */
-    uint64_t guesses;            /* frames found without unwind information, in all */
-    uint64_t unknown_ip;         /* the last address that no table covers */
-    struct module_span span;     /* where its last read of a module was */
-    struct unwind_memo *memo;    /* what is known of return addresses */
-    uint64_t seen_replaced;      /* modules->replaced when libunwind's cache was last valid */
+    uint64_t stack_from;         /* the living stack is believed to lie above this */
+    struct stack_window *window; /* what was last read of it */
+    struct rule_cache rules;
+    uint64_t guesses;         /* frames found without unwind information, in all */
+    uint64_t handed_over;     /* stacks that rules could not express, in all */
+    uint64_t missed;          /* frames that it was missing for and that were guessed instead */
+    uint64_t unknown_ip;      /* the last address that no table covers */
+    struct module_span span;  /* where its last read of a module was */
+    struct unwind_memo *memo; /* what is known of return addresses */
+    uint64_t seen_replaced;   /* modules->replaced when libunwind's cache was last valid */
 };
 
 /* ARENA keeps the memo; without memory for it everything works, slower. */
@@ -91,8 +101,18 @@ bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer
 /* Makes libunwind forget the rules that it has kept. */
 void unwind_library_forget(const struct unwind_library *library);
 
-/* The two of them. */
+/* The two of them. That by rules returns 0 where it hands over, to libunwind, which is there then.
+ */
+size_t unwind_by_rules(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end);
 size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end);
-size_t unwind_by_frame_pointer(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end);
+
+/* What is known of a frame wherever it is. */
+struct unwind_place {
+    uint64_t ip, sp, fp;
+};
+
+/* Moves PLACE to where its caller may be, and counts that. False: there is no guess. IS_LEAF: it is
+ * the frame that was sampled. */
+bool unwind_guess(struct unwinder *unwinder, bool is_leaf, struct unwind_place *place);
 
 #endif

@@ -320,38 +320,6 @@ static size_t unwind_from(struct unwinder *unwinder, uint64_t *ips, size_t count
     return follow(unwinder, &cursor, ip, ips, count + 1, end, registers);
 }
 
-/*
- * A guess at the leaf: hand-written stubs, such as the few instructions around the system call of
- * libc's clone, have no unwind information where it would be wrong for the new thread, and no frame
- * either: the word at the stack pointer is the return address. It must follow a call.
- */
-static bool guess_frameless(struct unwinder *unwinder, uint64_t registers[ARCH_PERF_REGISTER_COUNT])
-{
-    uint64_t return_address, sp = registers[ARCH_PERF_INDEX_SP];
-    if (!unwind_read_stack(unwinder, sp, &return_address, sizeof return_address) ||
-        !unwind_follows_call(unwinder, return_address))
-        return false;
-    registers[ARCH_PERF_INDEX_IP] = return_address;
-    registers[ARCH_PERF_INDEX_SP] = sp + sizeof return_address;
-    return true;
-}
-
-/* A guess anywhere: code made at run time keeps a frame pointer as a rule. The frame must lie above
- * the stack pointer, in the copy, and its return address must follow a call. */
-static bool guess_frame_pointer(struct unwinder *unwinder,
-                                uint64_t registers[ARCH_PERF_REGISTER_COUNT])
-{
-    uint64_t frame = registers[ARCH_PERF_INDEX_FP], saved[2];
-    if (frame < registers[ARCH_PERF_INDEX_SP] || frame % sizeof frame != 0 ||
-        !unwind_read_stack(unwinder, frame, saved, sizeof saved) ||
-        !unwind_follows_call(unwinder, saved[1]))
-        return false;
-    registers[ARCH_PERF_INDEX_FP] = saved[0];
-    registers[ARCH_PERF_INDEX_IP] = saved[1];
-    registers[ARCH_PERF_INDEX_SP] = frame + sizeof saved;
-    return true;
-}
-
 /* The sample as it would be had it been taken in the frame of REGISTERS: the stack above that. */
 static void sample_move(struct unwinder *unwinder, const struct unwind_sample *taken,
                         const uint64_t registers[ARCH_PERF_REGISTER_COUNT])
@@ -365,6 +333,20 @@ static void sample_move(struct unwinder *unwinder, const struct unwind_sample *t
     unwinder->unknown_ip = 0;
 }
 
+/* A guess, by the registers that guesses go by. */
+static bool guess(struct unwinder *unwinder, bool is_leaf,
+                  uint64_t registers[ARCH_PERF_REGISTER_COUNT])
+{
+    struct unwind_place place = {registers[ARCH_PERF_INDEX_IP], registers[ARCH_PERF_INDEX_SP],
+                                 registers[ARCH_PERF_INDEX_FP]};
+    if (!unwind_guess(unwinder, is_leaf, &place))
+        return false;
+    registers[ARCH_PERF_INDEX_IP] = place.ip;
+    registers[ARCH_PERF_INDEX_SP] = place.sp;
+    registers[ARCH_PERF_INDEX_FP] = place.fp;
+    return true;
+}
+
 size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
 {
     const struct unwind_sample taken = unwinder->sample;
@@ -374,15 +356,12 @@ size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind
     while (*end != UNWIND_ROOT && count < UNWIND_FRAMES_MAX) {
         uint64_t sp = registers[ARCH_PERF_INDEX_SP];
         bool is_known = unwinder->unknown_ip == 0;
-        if (is_known ||
-            !((count == 1 && guess_frameless(unwinder, registers)) ||
-              guess_frame_pointer(unwinder, registers)) ||
+        if (is_known || !guess(unwinder, count == 1, registers) ||
             registers[ARCH_PERF_INDEX_SP] <= sp)
             break;
         __builtin_memcpy(start, registers, sizeof start);
         sample_move(unwinder, &taken, start);
         count = unwind_from(unwinder, ips, count, end, registers);
-        unwinder->guesses++;
     }
     unwinder->sample = taken;
     return count;

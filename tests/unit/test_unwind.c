@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #include "sample_fixture.h"
 
@@ -53,30 +54,75 @@ static void check_name(uint64_t ip, const char *name)
     CHECK_STR(info.dli_sname, name);
 }
 
+/* Also the stack's own outermost functions, which are libc's. */
+static void check_root(size_t count, enum unwind_end end)
+{
+    check_chain(count);
+    CHECK_U64(end, UNWIND_ROOT);
+    CHECK(count < 20);
+    check_name(ips[count - 2], "__libc_start_main");
+}
+
+static void check_finds_root(const struct unwind_library *library)
+{
+    enum unwind_end end;
+    prepare(library);
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    struct unwind_sample sample = whole_sample();
+    size_t count = unwind_stack(&unwinder, &sample, ips, &end);
+    check_root(count, end);
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), count); /* now out of caches */
+    check_root(count, end);
+    CHECK_U64(unwinder.handed_over, 0);
+    CHECK_U64(unwinder.guesses, 0);
+    modules_close(&modules);
+}
+
+TEST(rules_find_the_chain_and_the_root)
+{
+    check_finds_root(fixture_libunwind());
+}
+
+TEST(rules_need_no_libunwind)
+{
+    check_finds_root(&no_library);
+}
+
 TEST(libunwind_finds_the_chain_and_the_root)
+{
+    enum unwind_end end;
+    prepare(fixture_libunwind());
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    unwinder.sample = whole_sample();
+    size_t count = unwind_by_libunwind(&unwinder, ips, &end);
+    check_root(count, end);
+    CHECK_U64(unwind_by_libunwind(&unwinder, ips, &end), count); /* now out of its cache */
+    check_root(count, end);
+    modules_close(&modules);
+}
+
+/* Rules are kept, until something else is mapped where they hold. */
+TEST(kept_rules_go_with_their_mapping)
 {
     enum unwind_end end;
     prepare(fixture_libunwind());
     fixture_sample_in(fixture_leaf, fixture_outer, &taken);
     struct unwind_sample sample = whole_sample();
     size_t count = unwind_stack(&unwinder, &sample, ips, &end);
-    check_chain(count);
-    CHECK_U64(end, UNWIND_ROOT);
-    CHECK(count < 20);
-    check_name(ips[count - 2], "__libc_start_main");
-    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), count); /* now out of its cache */
-    check_chain(count);
-    modules_close(&modules);
-}
-
-TEST(frame_pointers_find_the_chain_and_know_no_root)
-{
-    enum unwind_end end;
-    prepare(&no_library);
-    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
-    struct unwind_sample sample = whole_sample();
-    check_chain(unwind_stack(&unwinder, &sample, ips, &end));
-    CHECK(end != UNWIND_ROOT);
+    check_root(count, end);
+    uint64_t key = rule_cache_key(ips[1] + 1, true);
+    struct cfi_rule *kept = (struct cfi_rule *)(uintptr_t)rule_cache_find(&unwinder.rules, key);
+    REQUIRE(kept != NULL);
+    CHECK_U64(kept->kind, CFI_RULE_REGISTER);
+    kept->kind = CFI_RULE_ROOT; /* as if other code had been there */
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
+    const struct region here = *modules_find(&modules, ips[1]);
+    const struct module *module = modules_at(&modules, here.module);
+    modules_map(&modules, here.start, here.end - here.start, here.file_offset, 1, "/other");
+    modules_map(&modules, here.start, here.end - here.start, here.file_offset, module->inode,
+                module->path);
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), count);
+    check_root(count, end);
     modules_close(&modules);
 }
 
@@ -109,7 +155,7 @@ TEST(cut_copies_give_cut_stacks)
     check_cuts(fixture_libunwind());
 }
 
-TEST(cut_copies_give_cut_stacks_along_frame_pointers)
+TEST(cut_copies_give_cut_stacks_without_libunwind)
 {
     check_cuts(&no_library);
 }
@@ -285,30 +331,50 @@ TEST(damaged_stacks)
     check_garbage(fixture_libunwind());
 }
 
-TEST(damaged_stacks_along_frame_pointers)
+TEST(damaged_stacks_without_libunwind)
 {
     check_garbage(&no_library);
 }
 
-/* A frame pointer that points at itself, or up and down: no more frames than there are words. */
-TEST(frame_pointers_in_a_circle)
+/* Code that no module holds, as a JIT makes it: functions that keep a frame pointer. */
+static uint64_t code_without_rules(void)
+{
+    uint8_t *page =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(page != MAP_FAILED);
+    memset(page, 0x90, 4096);
+    page[0x100] = page[0x200] = 0xe8; /* call */
+    return (uint64_t)(uintptr_t)page;
+}
+
+/* One word up from a frame pointer lies the return address. A frame pointer that points at itself,
+ * or up and down: no more frames than there are words. */
+TEST(frame_pointers_where_there_are_no_rules)
 {
     enum unwind_end end;
+    uint64_t code = code_without_rules();
     prepare(&no_library);
     uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[64] = {0};
-    uint64_t code = (uint64_t)(uintptr_t)fixture_leaf + 8;
     registers[ARCH_PERF_INDEX_SP] = 0x10000;
-    registers[ARCH_PERF_INDEX_FP] = 0x10000;
+    registers[ARCH_PERF_INDEX_FP] = 0x10010;
     registers[ARCH_PERF_INDEX_IP] = code;
-    stack[0] = 0x10000;
-    stack[1] = code;
+    stack[2] = 0x10010;
+    stack[3] = code + 0x105;
     struct unwind_sample sample = {registers, (const uint8_t *)stack, sizeof stack, false};
     CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
+    CHECK_U64(ips[1], code + 0x104);
     CHECK_U64(end, UNWIND_NO_RULE);
-    stack[0] = 0x10020;
+    CHECK_U64(unwinder.guesses, 1);
+    stack[2] = 0x10020;
     stack[4] = 0x10010;
-    stack[5] = code;
+    stack[5] = code + 0x205;
     CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 3);
+    stack[5] = code + 0x300; /* behind no call */
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
+    CHECK_U64(end, UNWIND_NO_RULE);
+    stack[2] = 0x10000 + sizeof stack; /* the next frame lies beyond the copy */
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
+    CHECK_U64(end, UNWIND_CUT);
     modules_close(&modules);
 }
 

@@ -1,0 +1,43 @@
+/*
+ * Guesses at callers where there is no unwind information. Runs in the helper. A guess must lie
+ * above the stack pointer and lead right behind a call in known code; it can't tell the root.
+ */
+#include "unwind.h"
+
+#include "arch.h"
+
+/*
+ * At the leaf: hand-written stubs, such as the few instructions around the system call of libc's
+ * clone, have no unwind information where it would be wrong for the new thread, and no frame
+ * either: the word at the stack pointer is the return address.
+ */
+static bool guess_frameless(struct unwinder *unwinder, struct unwind_place *place)
+{
+    uint64_t return_address;
+    if (!unwind_read_stack(unwinder, place->sp, &return_address, sizeof return_address) ||
+        !unwind_follows_call(unwinder, return_address))
+        return false;
+    place->ip = return_address;
+    place->sp += sizeof return_address;
+    return true;
+}
+
+/* Anywhere: code made at run time keeps a frame pointer as a rule. */
+static bool guess_frame_pointer(struct unwinder *unwinder, struct unwind_place *place)
+{
+    uint64_t saved[2]; /* the caller's frame pointer, the return address */
+    if (place->fp < place->sp || place->fp % sizeof *saved != 0 ||
+        !unwind_read_stack(unwinder, place->fp, saved, sizeof saved) ||
+        !unwind_follows_call(unwinder, saved[1]))
+        return false;
+    *place = (struct unwind_place){.ip = saved[1], .sp = place->fp + sizeof saved, .fp = saved[0]};
+    return true;
+}
+
+bool unwind_guess(struct unwinder *unwinder, bool is_leaf, struct unwind_place *place)
+{
+    if (!(is_leaf && guess_frameless(unwinder, place)) && !guess_frame_pointer(unwinder, place))
+        return false;
+    unwinder->guesses++;
+    return true;
+}

@@ -1,0 +1,193 @@
+/*
+ * Walks a stack by unwind rules. Runs in the helper; nothing is read but the sample's stack and,
+ * for rules that are not in the cache, code and unwind tables. Frames lie one above the other and
+ * their number is limited, so it ends.
+ */
+#include "unwind.h"
+
+#include "arch.h"
+#include "module_rules.h"
+
+#define WORD_BYTES 8u
+
+struct walk {
+    struct unwinder *unwinder;
+    struct unwind_place place;
+    bool is_return;            /* place.ip is returned to; else it was interrupted there */
+    const uint64_t *registers; /* all of the frame; NULL: only those in `place` are known */
+    uint64_t context[ARCH_PERF_REGISTER_COUNT]; /* what `registers` points at behind a signal */
+};
+
+enum step {
+    STEP_DONE,
+    STEP_ROOT,
+    STEP_UNREADABLE, /* its stack can't be read */
+    STEP_NO_RULE,
+    STEP_HAND_OVER,
+};
+
+/* A word of the stack, as a rule in the copy. */
+static inline bool word_read(struct unwinder *unwinder, uint64_t address, uint64_t *word)
+{
+    const struct unwind_sample *sample = &unwinder->sample;
+    uint64_t offset = address - sample->registers[ARCH_PERF_INDEX_SP];
+    if (sample->stack_bytes < sizeof *word || offset > sample->stack_bytes - sizeof *word)
+        return unwind_read_stack(unwinder, address, word, sizeof *word);
+    __builtin_memcpy(word, sample->stack + offset, sizeof *word);
+    return true;
+}
+
+/* The rule of the frame, from the cache or read now. */
+static struct cfi_rule rule_find(const struct walk *walk)
+{
+    struct unwinder *unwinder = walk->unwinder;
+    uint64_t key = rule_cache_key(walk->place.ip, walk->is_return);
+    const struct cfi_rule *kept = rule_cache_find(&unwinder->rules, key);
+    struct cfi_rule rule;
+    if (kept != NULL)
+        return *kept;
+    if (module_rule_find(unwinder->modules, walk->place.ip, walk->is_return, &rule))
+        rule_cache_put(&unwinder->rules, key, rule);
+    return rule;
+}
+
+/* The register that the rule counts from; false: it is not known in this frame. */
+static inline bool base_read(const struct walk *walk, unsigned base, uint64_t *value)
+{
+    if (base == ARCH_PERF_INDEX_SP)
+        *value = walk->place.sp;
+    else if (base == ARCH_PERF_INDEX_FP)
+        *value = walk->place.fp;
+    else if (walk->registers != NULL)
+        *value = walk->registers[base];
+    else
+        return false;
+    return true;
+}
+
+static inline bool fp_read(const struct walk *walk, const struct cfi_rule *rule, uint64_t cfa,
+                           uint64_t *fp)
+{
+    int64_t distance = (int64_t)rule->fp_words * (int64_t)WORD_BYTES;
+    *fp = rule->fp == CFI_FP_SAME ? walk->place.fp : 0;
+    if (rule->fp == CFI_FP_SAME || rule->fp == CFI_FP_LOST)
+        return true;
+    uint64_t from = rule->fp == CFI_FP_AT_CFA ? cfa : walk->place.fp;
+    return word_read(walk->unwinder, from + (uint64_t)distance, fp);
+}
+
+/* To the caller, by a rule of the kinds REGISTER and MEMORY. */
+static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
+{
+    struct unwinder *unwinder = walk->unwinder;
+    uint64_t cfa, returns_at, fp, return_address;
+    uint64_t distance = (uint64_t)((int64_t)rule.words * (int64_t)WORD_BYTES);
+    if (!base_read(walk, rule.base, &cfa))
+        return STEP_HAND_OVER;
+    cfa += (uint64_t)(int64_t)rule.offset;
+    if (rule.kind == CFI_RULE_MEMORY) {
+        if (!word_read(unwinder, cfa, &cfa))
+            return STEP_UNREADABLE;
+        cfa += distance;
+        returns_at = cfa - WORD_BYTES;
+    } else {
+        returns_at = cfa + distance;
+    }
+    /* A function that has changed stacks, or damage. */
+    if (cfa <= walk->place.sp)
+        return STEP_HAND_OVER;
+    if (!word_read(unwinder, returns_at, &return_address) || !fp_read(walk, &rule, cfa, &fp))
+        return STEP_UNREADABLE;
+    walk->place = (struct unwind_place){return_address, cfa, fp};
+    walk->is_return = true;
+    walk->registers = NULL;
+    if (return_address == 0)
+        return STEP_ROOT;
+    /* What is read from the living stack may have changed. */
+    return !unwinder->live || unwind_follows_call(unwinder, return_address) ? STEP_DONE
+                                                                            : STEP_NO_RULE;
+}
+
+/* To what a signal interrupted. */
+static enum step step_signal(struct walk *walk)
+{
+    for (unsigned i = 0; i < ARCH_PERF_REGISTER_COUNT; i++)
+        if (!word_read(walk->unwinder, walk->place.sp + arch_signal_register_at[i],
+                       &walk->context[i]))
+            return STEP_UNREADABLE;
+    walk->registers = walk->context;
+    walk->place =
+        (struct unwind_place){walk->context[ARCH_PERF_INDEX_IP], walk->context[ARCH_PERF_INDEX_SP],
+                              walk->context[ARCH_PERF_INDEX_FP]};
+    walk->is_return = false;
+    walk->unwinder->stack_from = walk->place.sp; /* handlers may have a stack of their own */
+    return walk->place.ip != 0 ? STEP_DONE : STEP_ROOT;
+}
+
+static enum step step_guess(struct walk *walk, bool is_leaf)
+{
+    walk->registers = NULL;
+    walk->is_return = true;
+    if (unwind_guess(walk->unwinder, is_leaf, &walk->place))
+        return STEP_DONE;
+    /* A frame pointer that points on into the stack, or anywhere. */
+    return walk->unwinder->beyond_copy && walk->place.fp - walk->place.sp < UNWIND_STACK_REACH_BYTES
+               ? STEP_UNREADABLE
+               : STEP_NO_RULE;
+}
+
+/* IS_LEAF: it is the frame of the sample itself. */
+static inline enum step step_by(struct walk *walk, struct cfi_rule rule, bool is_leaf)
+{
+    switch (rule.kind) {
+    case CFI_RULE_REGISTER:
+    case CFI_RULE_MEMORY:
+        return step_call(walk, rule);
+    case CFI_RULE_SIGNAL:
+        return step_signal(walk);
+    case CFI_RULE_ROOT:
+        return STEP_ROOT;
+    case CFI_RULE_NONE:
+        return step_guess(walk, is_leaf);
+    default:
+        return STEP_HAND_OVER;
+    }
+}
+
+static enum unwind_end end_of(const struct unwinder *unwinder, enum step step)
+{
+    if (step == STEP_ROOT)
+        return UNWIND_ROOT;
+    return step == STEP_UNREADABLE && unwinder->beyond_copy ? UNWIND_CUT : UNWIND_NO_RULE;
+}
+
+size_t unwind_by_rules(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
+{
+    const uint64_t *registers = unwinder->sample.registers;
+    struct walk walk;
+    walk.unwinder = unwinder;
+    walk.registers = registers;
+    walk.is_return = false;
+    walk.place = (struct unwind_place){registers[ARCH_PERF_INDEX_IP], registers[ARCH_PERF_INDEX_SP],
+                                       registers[ARCH_PERF_INDEX_FP]};
+    size_t count = 0;
+    enum step step = STEP_DONE;
+    ips[count++] = walk.place.ip;
+    for (;;) {
+        struct cfi_rule rule = rule_find(&walk);
+        if (rule.kind == CFI_RULE_SIGNAL) /* it is not in a call */
+            ips[count - 1] = walk.place.ip;
+        step = step_by(&walk, rule, count == 1);
+        if (step == STEP_HAND_OVER) {
+            if (unwinder->library->address_space != NULL)
+                return 0;
+            unwinder->missed++;
+            step = step_guess(&walk, count == 1);
+        }
+        if (step != STEP_DONE || count == UNWIND_FRAMES_MAX)
+            break;
+        ips[count++] = walk.place.ip - walk.is_return;
+    }
+    *end = end_of(unwinder, step == STEP_DONE ? STEP_NO_RULE : step);
+    return count;
+}
