@@ -19,6 +19,7 @@
 #define GUARD_BYTES      4096u
 #define MEMORY_BYTES     (GUARD_BYTES + STACK_BYTES + ARCH_TLS_BELOW_BYTES + ARCH_TLS_ABOVE_BYTES)
 #define STATUS_FAULT     2
+#define STATUS_STUCK     3
 #define NICE_WANTED      (-10)
 #define SLICE_NS         100000u /* asks the scheduler for prompt, short turns (Linux 6.12) */
 #define CLOSE_RANGE_CALL 436     /* since Linux 5.9; older headers lack the name */
@@ -30,6 +31,10 @@
 
 typedef void signal_handler(int, siginfo_t *, void *);
 #define IGNORE ((signal_handler *)1) /* the kernel's SIG_IGN */
+
+/* The watchdog's. libunwind blocks all signals while it waits for its lock, but all of libc's
+ * idea, which leaves this one out: inside the app it is libc's own. */
+#define SIGNAL_SECOND 33
 
 /* The kernel's struct sigaction (not libc's), and a set of all 64 signals. */
 struct kernel_sigaction {
@@ -68,6 +73,31 @@ static void on_fault(int signal, siginfo_t *info, void *unused)
     sys1(SYS_exit_group, STATUS_FAULT);
 }
 
+/* A second has gone by. A stopped or frozen helper gets one such signal for all of its pause. */
+static void on_second(int signal, siginfo_t *info, void *context)
+{
+    struct helper *helper = helper_of_handlers;
+    (void)signal;
+    (void)info;
+    (void)context;
+    helper->stuck_seconds = helper->beats == helper->beats_seen ? helper->stuck_seconds + 1 : 0;
+    helper->beats_seen = helper->beats;
+    if (helper->is_last_work || helper_app_is_gone(helper))
+        helper->last_seconds++;
+    if (helper->stuck_seconds >= HELPER_STUCK_SECONDS ||
+        helper->last_seconds >= HELPER_LAST_SECONDS)
+        sys1(SYS_exit_group, STATUS_STUCK);
+}
+
+static void watchdog_start(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGNAL_SECOND};
+    const struct itimerspec each_second = {.it_value = {1, 0}, .it_interval = {1, 0}};
+    int timer;
+    if (sys3(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0)
+        sys4(SYS_timer_settime, timer, 0, &each_second, NULL);
+}
+
 static void handler_set(int signal, signal_handler *handler)
 {
     struct kernel_sigaction action = {.handler = handler,
@@ -90,8 +120,9 @@ static void signals_set(void)
     handler_set(SIGNAL_PARENT, on_wake);
     handler_set(SIGNAL_SNAPSHOT, on_wake);
     handler_set(SIGNAL_PAUSE, on_wake);
-    blocked &=
-        ~(1ull << (SIGNAL_PARENT - 1) | 1ull << (SIGNAL_SNAPSHOT - 1) | 1ull << (SIGNAL_PAUSE - 1));
+    handler_set(SIGNAL_SECOND, on_second);
+    blocked &= ~(1ull << (SIGNAL_PARENT - 1) | 1ull << (SIGNAL_SNAPSHOT - 1) |
+                 1ull << (SIGNAL_PAUSE - 1) | 1ull << (SIGNAL_SECOND - 1));
     sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof blocked);
 }
 
@@ -146,6 +177,7 @@ static void process_state_set(struct helper *helper)
     sys3(SYS_sched_setattr, 0, &attr, 0);
     helper->has_stderr |= stderr_may_stay();
     descriptors_close(helper->has_stderr);
+    watchdog_start();
 }
 
 static void entry(void *argument)
@@ -239,15 +271,12 @@ bool helper_app_is_gone(const struct helper *helper)
     return (pid_t)sys0(SYS_getppid) != helper->app_pid;
 }
 
-void helper_watchdog_set(struct helper *helper, uint64_t limit_ns)
+void helper_beat(struct helper *helper)
 {
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
-    int timer;
-    if (helper->watchdog == 0 && sys3(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0)
-        helper->watchdog = timer + 1;
-    if (helper->watchdog == 0)
-        return;
-    struct itimerspec once = {
-        .it_value = {(time_t)(limit_ns / 1000000000u), (long)(limit_ns % 1000000000u)}};
-    sys4(SYS_timer_settime, helper->watchdog - 1, 0, &once, NULL);
+    helper->beats++;
+}
+
+void helper_last_work(struct helper *helper)
+{
+    helper->is_last_work = true;
 }

@@ -15,6 +15,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define HELPER_STUCK_SECONDS 30u
+#define HELPER_LAST_SECONDS  10u
+
 /* The helper's side of a session, in memory that both sides see. */
 struct helper {
     uint32_t tid;   /* of the helper while it lives; the kernel clears and wakes it at its end */
@@ -25,7 +28,9 @@ struct helper {
     uint32_t pause_wanted;     /* by SIGUSR2 to the helper, or by the app: 1; 0: to sample */
     void (*run)(void *context);
     void *context;
-    int watchdog;    /* timer id, plus 1; 0: none */
+    bool is_last_work;
+    uint32_t beats, beats_seen; /* by the watchdog */
+    uint32_t stuck_seconds, last_seconds;
     uint8_t *memory; /* thread block and stack */
     size_t memory_bytes;
 };
@@ -59,11 +64,12 @@ void helper_reap(struct helper *helper, pid_t pid);
 void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns);
 
 /*
- * In the helper: unless called again within LIMIT_NS, the kernel kills the helper. (A signal
- * handler would not do: libunwind blocks all signals while it waits for its lock.) For a helper
- * that is stuck.
+ * In the helper: it gets on. One that has not said so for HELPER_STUCK_SECONDS ends itself, and so
+ * does one that is still there HELPER_LAST_SECONDS after the app's end or after helper_last_work.
+ * Seconds in which it could not run (stopped, or its container frozen) do not count.
  */
-void helper_watchdog_set(struct helper *helper, uint64_t limit_ns);
+void helper_beat(struct helper *helper);
+void helper_last_work(struct helper *helper);
 
 static inline uint32_t helper_wakes(const struct helper *helper)
 {

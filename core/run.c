@@ -7,8 +7,6 @@
  */
 #include "session.h"
 
-#include <linux/futex.h>
-
 #include "collector.h"
 #include "housekeeping.h"
 #include "publish.h"
@@ -24,11 +22,7 @@
 #define KERNEL_SYMBOLS_AFTER_NS  300000000u /* many a process has ended by then */
 #define KERNEL_SYMBOLS_BYTES_MIN 16384u
 
-#define TURN_NS_MAX 30000000000u /* a turn that takes longer will never end */
-#define END_NS_MAX  10000000000u /* the same for the last work */
-
-#define QUIET_NS_MAX  2000000000u /* the longest that forks can hold us up */
-#define QUIET_NS_PART 50000000u
+#define QUIET_NS_MAX 2000000000u /* the longest that forks can hold us up */
 
 struct run {
     struct session *session;
@@ -50,51 +44,22 @@ static uint64_t process_cpu_ns(pid_t pid)
     return sys_clock_ns((clockid_t)(~(unsigned)pid << 3 | 2));
 }
 
-static void busy_end(struct session *session)
+static bool app_is_gone(const void *helper)
 {
-    __atomic_store_n(&session->busy, 0, __ATOMIC_SEQ_CST);
-    sys3(SYS_futex, &session->busy, FUTEX_WAKE, INT32_MAX);
+    return helper_app_is_gone(helper);
 }
 
-/* Waits while some thread forks. A forking thread may be killed, so not for ever. False when that
- * has taken too long. */
-static bool quiet_wait(struct session *session, uint64_t start_ns)
+static struct quiet_patience patience(const struct session *session)
 {
-    const struct timespec part = {0, QUIET_NS_PART};
-    for (;;) {
-        uint32_t wanted = __atomic_load_n(&session->quiet_wanted, __ATOMIC_SEQ_CST);
-        if (wanted == 0)
-            return true;
-        if (helper_app_is_gone(&session->helper) ||
-            sys_clock_ns(CLOCK_MONOTONIC) - start_ns > QUIET_NS_MAX)
-            return false;
-        sys4(SYS_futex, &session->quiet_wanted, FUTEX_WAIT, wanted, &part);
-    }
+    return (struct quiet_patience){QUIET_NS_MAX, app_is_gone, &session->helper};
 }
 
-/* Begins work that a fork must not see half-done: first it is said, then looked whether a fork is
- * under way, which does the same in the other order. */
-static void busy_begin(struct session *session)
-{
-    uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC);
-    bool patient = true;
-    for (;;) {
-        __atomic_store_n(&session->busy, 1, __ATOMIC_SEQ_CST);
-        if (!patient || __atomic_load_n(&session->quiet_wanted, __ATOMIC_SEQ_CST) == 0)
-            return;
-        busy_end(session);
-        patient = quiet_wait(session, start_ns);
-    }
-}
-
-/* Holds still where nothing is half-done, if some thread forks. */
+/* Lets a fork go ahead where nothing is half-done. */
 static void quiet_keep(void *context)
 {
     struct session *session = context;
-    if (__atomic_load_n(&session->quiet_wanted, __ATOMIC_SEQ_CST) == 0)
-        return;
-    busy_end(session);
-    busy_begin(session);
+    struct quiet_patience fork_patience = patience(session);
+    quiet_yield(&session->quiet, &fork_patience);
 }
 
 static bool run_init(struct run *run, struct session *session)
@@ -226,8 +191,11 @@ static bool turn(struct run *run)
     bool last = __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) != 0 ||
                 helper_app_is_gone(&session->helper);
     uint32_t snapshots = __atomic_load_n(&session->helper.snapshots_wanted, __ATOMIC_ACQUIRE);
-    helper_watchdog_set(&session->helper, TURN_NS_MAX);
-    busy_begin(session);
+    struct quiet_patience fork_patience = patience(session);
+    helper_beat(&session->helper);
+    if (last)
+        helper_last_work(&session->helper);
+    quiet_begin(&session->quiet, &fork_patience);
     /* The time before the mailbox: what a thread posts comes before the record of its end. */
     uint64_t until_ns = last ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC);
     collector_take_births(collector, &session->mailbox);
@@ -236,7 +204,7 @@ static bool turn(struct run *run)
         pause_apply(run);
     if (!last && !collector->exec_seen)
         housekeeping_do(&run->house, &session->mailbox);
-    busy_end(session);
+    quiet_end(&session->quiet);
     threads_judge_churn(&collector->threads, until_ns);
     __atomic_store_n(&session->birth_ring_bytes,
                      (uint32_t)threads_birth_ring_bytes(&collector->threads), __ATOMIC_RELAXED);
@@ -281,7 +249,7 @@ void session_run(void *context)
         kernel_symbols_get_on(&run, ns);
         sleep_if_idle(session, wakes, ns);
     }
-    helper_watchdog_set(&session->helper, END_NS_MAX);
+    helper_last_work(&session->helper);
     if (!run.collector.exec_seen)
         housekeeping_close_accounts(&run.house);
     /* The clock of a process that is gone may have been read long ago. */

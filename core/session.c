@@ -2,7 +2,6 @@
  * errno. */
 #include "session.h"
 
-#include <linux/futex.h>
 #include <sys/prctl.h>
 
 #include "message.h"
@@ -256,15 +255,16 @@ int session_start(struct session *session, char *const *environment)
     return 0;
 }
 
-void session_abandon(struct session *session)
+void session_abandon(struct session *session, struct quiet_fork fork)
 {
     struct helper *helper = &session->helper;
     session->app_pid = 0;
     /* A copy of libunwind with a lock taken would never come free. */
-    if (session->quiet_failed)
+    if (!quiet_is_sure(&session->quiet, fork))
         session->library.address_space = NULL;
-    session->quiet_failed = session->born_unsettled = session->sleeps_long = 0;
-    session->finish_wanted = session->quiet_wanted = session->busy = session->progress = 0;
+    session->born_unsettled = session->sleeps_long = 0;
+    session->finish_wanted = session->progress = 0;
+    session->quiet = (struct quiet){0};
     session->notice[0] = '\0';
     /* A child of a paused process is paused. */
     *helper = (struct helper){.pause_wanted = helper->pause_wanted};
@@ -312,23 +312,15 @@ void session_end(struct session *session)
     session->app_pid = 0;
 }
 
-void session_quiet(struct session *session)
+struct quiet_fork session_quiet(struct session *session)
 {
-    if (!session_is_mine(session))
-        return;
-    __atomic_add_fetch(&session->quiet_wanted, 1, __ATOMIC_SEQ_CST);
-    const struct timespec timeout = {0, QUIET_WAIT_NS};
-    if (__atomic_load_n(&session->busy, __ATOMIC_SEQ_CST) != 0)
-        sys4(SYS_futex, &session->busy, FUTEX_WAIT, 1, &timeout);
-    if (__atomic_load_n(&session->busy, __ATOMIC_SEQ_CST) != 0)
-        __atomic_store_n(&session->quiet_failed, 1, __ATOMIC_RELAXED);
+    /* A helper that was killed at work will never be done. */
+    if (!session_is_mine(session) || __atomic_load_n(&session->helper.tid, __ATOMIC_RELAXED) == 0)
+        return (struct quiet_fork){0};
+    return quiet_ask(&session->quiet, QUIET_WAIT_NS);
 }
 
-void session_resume(struct session *session)
+void session_resume(struct session *session, struct quiet_fork fork)
 {
-    if (!session_is_mine(session))
-        return;
-    if (__atomic_sub_fetch(&session->quiet_wanted, 1, __ATOMIC_SEQ_CST) == 0)
-        __atomic_store_n(&session->quiet_failed, 0, __ATOMIC_RELAXED);
-    sys3(SYS_futex, &session->quiet_wanted, FUTEX_WAKE, 1);
+    quiet_release(&session->quiet, fork);
 }

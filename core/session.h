@@ -22,6 +22,7 @@
 #include "helper.h"
 #include "mailbox.h"
 #include "outpath.h"
+#include "quiet.h"
 #include "unwind.h"
 
 #define SESSION_PROGRAM_BYTES 256u
@@ -55,20 +56,18 @@ struct session {
     struct helper helper;
     struct mailbox mailbox;
 
+    struct quiet quiet; /* between the helper and forking threads */
+
     /* said by the app */
     uint32_t finish_wanted; /* it is about to end and waits for the file */
     struct session_snapshot snapshot;
-    uint32_t quiet_wanted; /* how many threads want the helper to hold still */
-    uint32_t
-        quiet_failed; /* a fork did not wait any longer: the child's copy may be half-changed */
 
     /* said by the helper */
-    uint32_t birth_ring_bytes; /* that a new thread may map for now; 0: not said yet */
-    uint32_t born_unsettled;   /* settling is refused: births take plain periods */
-    uint32_t sleeps_long;      /* a birth should wake it */
-    uint32_t busy;             /* it holds locks, or is changing what a fork would copy; futex */
-    uint32_t progress;         /* moves as long as it gets on */
-    uint32_t paused;           /* what is in force, of helper.pause_wanted; futex */
+    uint32_t birth_ring_bytes;         /* that a new thread may map for now; 0: not said yet */
+    uint32_t born_unsettled;           /* settling is refused: births take plain periods */
+    uint32_t sleeps_long;              /* a birth should wake it */
+    uint32_t progress;                 /* moves as long as it gets on */
+    uint32_t paused;                   /* what is in force, of helper.pause_wanted; futex */
     char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
 };
 
@@ -82,8 +81,9 @@ bool session_configure(struct session *session, const char *program, char *const
  * stderr. */
 int session_start(struct session *session, char *const *environment);
 
-/* In a process that is no longer the session's (a forked child): forgets it. Frees nothing. */
-void session_abandon(struct session *session);
+/* In a process that is no longer the session's (a forked child): forgets it. Frees nothing. FORK is
+ * what session_quiet gave. */
+void session_abandon(struct session *session, struct quiet_fork fork);
 
 /* Is this the process of the session? False in children that share or copied its memory. */
 bool session_is_mine(const struct session *session);
@@ -98,8 +98,8 @@ void session_tell_end(struct session *session);
 void session_end(struct session *session);
 
 /* Waits, but not for long, until the helper holds nothing that a fork should not copy. */
-void session_quiet(struct session *session);
-void session_resume(struct session *session);
+struct quiet_fork session_quiet(struct session *session);
+void session_resume(struct session *session, struct quiet_fork fork);
 
 /* The helper's life, from start to file. */
 void session_run(void *session);

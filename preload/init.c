@@ -40,21 +40,24 @@ static void at_exit(void *unused)
     session_end(&session);
 }
 
+/* Of the thread that forks, and of its copy in the child. */
+static __thread __attribute__((tls_model("initial-exec"))) struct quiet_fork quiet_fork;
+
 static void before_fork(void)
 {
-    session_quiet(&session);
+    quiet_fork = session_quiet(&session);
 }
 
 static void after_fork_in_parent(void)
 {
-    session_resume(&session);
+    session_resume(&session, quiet_fork);
 }
 
 static void after_fork_in_child(void)
 {
     int error = errno;
     bool profiled = session.app_pid != 0;
-    session_abandon(&session);
+    session_abandon(&session, quiet_fork);
     if (profiled && session.config.children)
         session_start(&session, environ);
     errno = error;

@@ -247,6 +247,7 @@ TEST(its_signals_are_its_own)
     uint64_t expected = ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
     for (unsigned i = 0; i < sizeof open / sizeof *open; i++)
         expected &= ~(1ull << (open[i] - 1));
+    expected &= ~(1ull << (33 - 1)); /* the watchdog's, see helper.c */
     CHECK_U64(notes.blocked_signals, expected);
 }
 
@@ -310,4 +311,27 @@ TEST(it_cannot_be_started_without_memory)
     CHECK(helper.memory == NULL);
     CHECK_U64(helper.tid, 0);
     CHECK(helper_wait_end(&helper, 0)); /* of one that never was */
+}
+
+/* What libunwind does while it waits for its lock, except that nobody will give it. */
+static void wait_for_ever(void *context)
+{
+    struct notes *found = context;
+    sigset_t all;
+    uint32_t lock = 1;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    found->done = 1;
+    helper_last_work(found->helper);
+    for (;;)
+        sys4(SYS_futex, &lock, 0, 1, NULL);
+}
+
+TEST(a_stuck_helper_ends_itself)
+{
+    start(wait_for_ever, false);
+    int status = end_status();
+    CHECK(WIFEXITED(status));
+    CHECK_I64(WEXITSTATUS(status), 3);
+    CHECK(helper.last_seconds >= HELPER_LAST_SECONDS);
 }
