@@ -7,6 +7,8 @@
  */
 #include "session.h"
 
+#include <linux/futex.h>
+
 #include "collector.h"
 #include "housekeeping.h"
 #include "publish.h"
@@ -236,7 +238,12 @@ void session_run(void *context)
     static struct run
         run; /* the library's data: forked children must not see it half-made, and don't */
     run = (struct run){0};
-    if (!run_init(&run, session)) {
+    /* libunwind's first set-up takes locks as well. */
+    struct quiet_patience fork_patience = patience(session);
+    quiet_begin(&session->quiet, &fork_patience);
+    bool ready = run_init(&run, session);
+    quiet_end(&session->quiet);
+    if (!ready) {
         publisher_fail(&run.publisher, -ENOMEM);
         return;
     }
