@@ -1,6 +1,7 @@
 /*
  * Making the helper, and its own process state: signals, descriptors, limits, name. helper_start,
- * helper_wake and helper_wait_end run in the app's threads, all else in the helper.
+ * helper_wake, helper_wait_end and those that reap run in the app's threads, all else in the
+ * helper.
  */
 #include "helper.h"
 
@@ -14,7 +15,10 @@
 #include <sys/wait.h>
 
 #include "sys.h"
+#include "text.h"
 
+#define HELPER_NAME      "selfsample"
+#define FORMER_MAX       16                 /* a bound; there is hardly more than one */
 #define STACK_BYTES      (6u * 1024 * 1024) /* touched as used; demanglers recurse */
 #define GUARD_BYTES      4096u
 #define MEMORY_BYTES     (GUARD_BYTES + STACK_BYTES + ARCH_TLS_BELOW_BYTES + ARCH_TLS_ABOVE_BYTES)
@@ -162,7 +166,7 @@ static void process_state_set(struct helper *helper)
 {
     struct rlimit no_core = {0, 0};
     struct sched_attr attr = {.size = sizeof attr, .sched_policy = 0, .sched_runtime = SLICE_NS};
-    sys3(SYS_prctl, PR_SET_NAME, "selfsample", 0);
+    sys3(SYS_prctl, PR_SET_NAME, HELPER_NAME, 0);
     /* A kill of the app's process group must not take the profile; and a session of our own is a
      * scheduling group of our own where autogroups are on: 200 busy threads then leave us our part.
      */
@@ -257,6 +261,40 @@ void helper_reap(struct helper *helper, pid_t pid)
     sys4(SYS_wait4, pid, NULL, __WCLONE, NULL);
     sys_munmap(helper->memory, helper->memory_bytes);
     helper->memory = NULL;
+}
+
+/* An ended child that can be waited for as one of ours can; it stays. 0: none. */
+static pid_t clone_child_ended(void)
+{
+    siginfo_t info = {.si_signo = 0};
+    if (sys5(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WCLONE, NULL) != 0)
+        return 0;
+    return info.si_pid;
+}
+
+static bool is_named_as_ours(pid_t pid)
+{
+    char path[32], name[sizeof HELPER_NAME];
+    struct text text = text_over(path, sizeof path);
+    text_put(&text, "/proc/");
+    text_put_i64(&text, pid);
+    text_put(&text, "/comm");
+    int fd = sys_open(path, O_RDONLY, 0);
+    if (fd < 0)
+        return false;
+    long bytes = sys_read(fd, name, sizeof name);
+    sys_close(fd);
+    return bytes == sizeof name && __builtin_memcmp(name, HELPER_NAME "\n", sizeof name) == 0;
+}
+
+void helper_reap_former(void)
+{
+    for (int i = 0; i < FORMER_MAX; i++) {
+        pid_t pid = clone_child_ended();
+        if (pid <= 0 || !is_named_as_ours(pid))
+            return;
+        sys4(SYS_wait4, pid, NULL, __WCLONE | WNOHANG, NULL);
+    }
 }
 
 void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns)

@@ -53,6 +53,10 @@ bool helper_wait_end(struct helper *helper, uint64_t timeout_ns);
 /* From the app, once the helper has ended: lets the kernel forget it, and frees its stack. */
 void helper_reap(struct helper *helper, pid_t pid);
 
+/* Takes leave of the helpers of programs that this process was before an exec: nobody else would.
+ * For a thread of the app; never waits. */
+void helper_reap_former(void);
+
 /*
  * Signals that users may send to the helper. SIGUSR1: a snapshot now. SIGUSR2: pauses and resumes
  * in turns; with a value (sigqueue) it is said which.

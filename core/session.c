@@ -190,6 +190,7 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
         (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&shape) - BIRTH_SPARE_BYTES) &
         ~7u;
     slot->birth.tid = (pid_t)sys0(SYS_gettid);
+    slot->birth.before_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     uint32_t waiting = birth_begin(session, slot, &shape);
     if (waiting % BIRTHS_TO_WAKE == 0 ||
         __atomic_load_n(&session->sleeps_long, __ATOMIC_SEQ_CST) != 0)
@@ -227,6 +228,7 @@ static void main_thread_open(struct session *session)
                                       .ring_bytes = MAIN_RING_BYTES};
     struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
     slot->birth.tid = session->app_pid;
+    slot->birth.before_ns = 0;
     birth_begin(session, slot, &shape);
 }
 
@@ -244,6 +246,7 @@ int session_start(struct session *session, char *const *environment)
         session->paranoid = number_file_read_signed("/proc/sys/kernel/perf_event_paranoid", 2);
         kernel_refusal_tell(session);
     }
+    helper_reap_former();
     session->had_threads = has_other_threads();
     result = helper_start(&session->helper, session_run, session, session->config.summary);
     if (result != 0) {
@@ -309,6 +312,7 @@ void session_end(struct session *session)
                                "checkpoint is lost");
     if (ended && was_alive)
         helper_reap(&session->helper, helper_pid);
+    helper_reap_former();
     session->app_pid = 0;
 }
 

@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
 """fork, vfork, exec, spawn, daemons: every process has its own whole profile."""
 
-from harness import EVERYONE, both, expect, main, near_ms, program, test
+import os
+import time
+
+from harness import (EVERYONE, Off, Skip, bare, both, expect, helpers, main, near_ms, program, run,
+                     same, test)
+
+BIG_MB = 512
 
 
 def by_program(result, name):
@@ -44,9 +50,39 @@ def test_forks_under_load():
 
 
 @test
+def test_forks_among_four_burners():
+    """A thousand children that allocate and leave at once: none hangs or crashes."""
+    result = both(program("forkburn"), 1000, 4, 0, timeout=100)
+    expect(result.stdout == b"1000 children, 0 bad\n", str(result))
+    result.quiet()
+    parents = [p for p in result.profiles if p.share("in_burner") > 0.5]
+    expect(len(parents) == 1, f"{len(parents)} profiles of the parent")
+
+
+@test
+def test_fork_with_much_memory():
+    """At 10 kHz: a fork that samples interrupted would begin anew again and again."""
+    with open("/proc/meminfo") as meminfo:
+        free_kb = next(int(l.split()[1]) for l in meminfo if l.startswith("MemAvailable"))
+    if free_kb < 3 * BIG_MB * 1024:
+        raise Skip(f"needs {3 * BIG_MB} MB of free memory, there are {free_kb // 1024}")
+    medians_us = []
+    for preload in (False, True):
+        result = run(program("bigfork"), BIG_MB, 15, "median", preload=preload,
+                     options={"RATE": 9999})
+        expect(result.status == 0 and result.stdout == b"forked\n", str(result))
+        result.quiet()
+        medians_us.append(int((result.directory / "median").read_text()))
+    parent = max(result.profiles, key=lambda p: p.total())
+    expect(parent.share("in_parent") * parent.total() > 2000, f"{parent.total()} samples")
+    if medians_us[1] > 3 * medians_us[0] + 10000:
+        raise Off(f"a fork takes {medians_us[1]} us, bare {medians_us[0]}")
+
+
+@test
 def test_spawns():
     """vfork, a failing exec after vfork, posix_spawn, system: the parent's profile is intact."""
-    result = both(program("spawns"), 100, timeout=120)
+    result = both(program("spawns"), 334, timeout=120)
     mine = by_program(result, "spawns")
     expect(len(mine) == 1, f"{len(mine)} profiles of the parent: {result.files()[:5]}")
     counted = mine[0].share("in_parent") * mine[0].total()
@@ -63,6 +99,21 @@ def test_exec_itself():
     counts = [p.share("in_image") * p.total() for p in profiles]
     expect(min(counts) >= 44 and max(counts) <= 56, f"samples per image, wanted 50: {counts}")
     near_ms(sum(counts), 1000, 30, "samples of all images")
+
+
+@test
+def test_exec_leaves_no_dead_helpers():
+    """A helper of an image before is nobody's to wait for; they must not pile up."""
+    most = []
+
+    def count(pid):
+        while os.path.exists(f"/proc/{pid}/exe"):
+            most.append(len(helpers(pid)))
+            time.sleep(0.005)
+
+    result = run(program("execself"), 20, while_running=count)
+    expect(result.status == 6, str(result))
+    expect(max(most) <= 3, f"{max(most)} helpers of one process at a time")
 
 
 @test
@@ -96,6 +147,43 @@ def test_static_program_after_exec():
     static = program("work", "-static", name="work-static")
     result = both("/bin/sh", "-c", f"exec {static} 100000 5")
     expect(result.status == 5 and not by_program(result, "work-static"), str(result))
+
+
+@test
+def test_other_word_size_after_exec():
+    script = f"exec {program('bits32')}"
+    without = bare("/bin/sh", "-c", script)
+    if without.status != 5:
+        raise Skip(f"this kernel runs no 32-bit programs: {without}")
+    result = run("/bin/sh", "-c", script)
+    same(without, result)
+    result.quiet()
+
+
+@test
+def test_nothing_of_ours_after_exec():
+    """A static image finds no descriptor, mapping or task that a bare run has not."""
+    static = program("inventory", "-static", name="inventory-static")
+    script = f"{program('work')} 20000; exec {static} 200 plain"
+    result = both("/bin/sh", "-c", script)
+    expect(result.status == 5 and b"children: none" in result.stdout, str(result))
+
+
+@test(each=[("only", {"ONLY": "nothing"}), ("disabled", {"ENABLED": "no"})])
+def test_nothing_of_ours_in_those_left_out(case):
+    """No task, descriptor, event, mapping of libunwind or file in a program that is not wanted."""
+    result = both(program("inventory"), 100, options=case[1])
+    expect(result.status == 5 and b"events 0, of libunwind 0" in result.stdout, str(result))
+    expect(not result.files(), f"{result.files()}")
+
+
+@test
+def test_nothing_of_ours_in_a_child_left_out():
+    """CHILDREN=no: a program that is run does not even load the library."""
+    result = both("/bin/sh", "-c", f"{program('inventory')} 100; exit $?",
+                  options={"CHILDREN": "no"})
+    expect(result.status == 5 and b"events 0, of libunwind 0" in result.stdout, str(result))
+    expect(not [p for p in result.profiles if "inventory" in p.path.name], f"{result.files()}")
 
 
 @test

@@ -1,7 +1,6 @@
 /*
- * Two threads burn while main forks argv[1] children, four at a time, that allocate, compute for
- * 3 ms in in_child() and exit.
- * Build: -pthread
+ * argv[2] threads burn while main forks argv[1] children, four at a time, that allocate, compute
+ * for argv[3] us in in_child() and exit. Build: -pthread
  */
 #include "burn.h"
 
@@ -10,6 +9,8 @@
 
 BURNER(in_burner)
 BURNER(in_child)
+
+#define THREADS_MAX 16
 
 static volatile int stop;
 
@@ -20,12 +21,12 @@ static void *body(void *unused)
     return unused;
 }
 
-static void child(void)
+static void child(long us)
 {
     char *volatile block = malloc(100000);
 
     memset(block, 1, 100000);
-    in_child(3000);
+    in_child(us);
     free(block);
     exit(0);
 }
@@ -33,23 +34,26 @@ static void child(void)
 int main(int argc, char **argv)
 {
     long children = argument(argc, argv, 1, 400);
+    long burners = argument(argc, argv, 2, 2), us = argument(argc, argv, 3, 3000);
     int status, bad = 0;
-    pthread_t threads[2];
+    pthread_t threads[THREADS_MAX];
 
-    for (int i = 0; i < 2; i++)
+    if (burners > THREADS_MAX)
+        return 2;
+    for (int i = 0; i < burners; i++)
         if (pthread_create(&threads[i], NULL, body, NULL))
             return 1;
     for (long i = 0; i < children; i++) {
         pid_t pid = fork();
 
         if (pid == 0)
-            child();
+            child(us);
         if (i % 4 == 3)
             while (wait(&status) > 0)
                 bad += status != 0;
     }
     stop = 1;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < burners; i++)
         pthread_join(threads[i], NULL);
     while (wait(&status) > 0)
         bad += status != 0;
