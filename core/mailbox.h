@@ -30,7 +30,8 @@ struct birth {
     uint64_t period_ns;   /* its event's own, see sampling.h */
     bool plain;           /* that is near the nominal one, since it will not be settled */
     uint32_t stack_bytes; /* its event's copies */
-    uint64_t cpu_ns;      /* the thread's CPU clock when its event began to count */
+    uint64_t before_ns;   /* the thread's CPU clock when it first came to us: others ran before */
+    uint64_t cpu_ns;      /* the same when its event began to count */
     char name[THREAD_NAME_BYTES];
     bool ended; /* not a birth: the thread is about to end, with this cpu_ns; all else is void */
 };

@@ -98,6 +98,9 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
     thread->event = event;
     thread->plain = birth->plain;
     thread->birth_cpu_ns = birth->cpu_ns;
+    /* Another library's wrapper of the thread's function has computed: more than libc's few us. */
+    if (birth->before_ns > threads->plan.period_ns)
+        thread->owed_ns = birth->before_ns;
     thread->stack_bytes = birth->stack_bytes;
     thread->period_ns = birth->period_ns;
     if (event.mapping != NULL)

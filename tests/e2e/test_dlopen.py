@@ -21,8 +21,10 @@ def test_throws(where):
 
 @test
 def test_throws_while_libraries_come_and_go():
-    result = both(program("throws"), "churn", plugin(), 1000000, timeout=120)
-    expect(result.stdout.count(b"caught 1000000") == 3, f"{result.stdout!r}")
+    """At 10 kHz, where a profiler that takes a lock of the loader's stops all progress."""
+    result = both(program("throws"), "churn", plugin(), 300000, timeout=120,
+                  options={"RATE": 9999})
+    expect(result.stdout.count(b"caught 300000") == 3, f"{result.stdout!r}")
     result.quiet()
     expect(result.profile.total() > 1000, f"{result.profile.total()} samples")
     expect(result.profile.whole_share() > 0.97, f"not whole: {result.profile.broken()}")

@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 
-from harness import (EVERYONE, both, expect, library, main, near_ms, program, run, test,
+from harness import (EVERYONE, Off, both, expect, library, main, near_ms, program, run, test,
                      wait_helper)
 
 
@@ -29,6 +29,20 @@ def test_its_own_malloc(who):
     expect(result.status == 0, f"status {result.status}")
     profile = result.profile
     near_ms(profile.share("allocate_us") * profile.total(), 400, 20, "samples in the allocator")
+
+
+@test
+def test_fast_paths_of_one_thread():
+    """What libc and libstdc++ do without locks for a single thread stays so: 7.5 times for putc."""
+    took = []
+    for preload in (False, True):
+        result = run(program("speed.cc"), "took", preload=preload)
+        expect(result.status == 0, str(result))
+        lines = (result.directory / "took").read_text().splitlines()
+        took.append({line.split()[0]: int(line.split()[1]) for line in lines})
+    for loop, bare_us in took[0].items():
+        if took[1][loop] > 2 * bare_us:
+            raise Off(f"{loop} takes {took[1][loop]} us, bare {bare_us}")
 
 
 @test

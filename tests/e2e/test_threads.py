@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Threads: all covered, by whatever call they were made, with true shares and names."""
 
-from harness import (EVERYONE, Skip, bare, both, check_sum, expect, main, near, near_ms, program,
-                     run, same, shared, test)
+from harness import (EVERYONE, Skip, bare, both, check_sum, expect, main, near, near_ms, need_root,
+                     program, run, same, shared, test)
 
 
 @test(each=EVERYONE)
@@ -76,6 +76,30 @@ def test_names_of_their_time():
     for thread, function in (("rename", "before"), ("renamed", "after"), ("twin", "in_twin")):
         right = profile.share_where(lambda s: s[0] == thread and function in s)
         near(right / profile.share(function), 1.0, 0.02, f"{function} under {thread}")
+
+
+@test
+def test_an_id_that_comes_again():
+    """The second thread with the same tid has nothing of the first one's."""
+    need_root()
+    without = bare(program("recycle"))
+    if without.status == 77:
+        raise Skip("the same tid can't be had again here")
+    result = run(program("recycle"), options={"THREADS": "tid"})
+    expect(result.status in (0, 77) and not result.stderr, str(result))
+    if result.status == 77:
+        raise Skip("the same tid could not be had again")
+    profile = result.profile
+    names = {}
+    for name in ("first", "second"):
+        found = {s[0] for s in profile.stacks if "in_" + name in s}
+        mine = [t for t in found if t.startswith(name + "/")]
+        expect(len(mine) == 1, f"in_{name} is under {found}")
+        right = profile.share_where(lambda s, t=mine[0], f="in_" + name: s[0] == t and f in s)
+        near(right / profile.share("in_" + name), 1.0, 0.03, f"in_{name} under {mine[0]}")
+        near_ms(profile.share("in_" + name) * profile.total(), 200, 10, f"samples of {name}")
+        names[name] = mine[0].split("/")[1]
+    expect(names["first"] == names["second"], f"{names}")
 
 
 @test

@@ -77,6 +77,22 @@ TEST(a_birth_is_admitted_and_retired)
     CHECK_U64(threads.uncovered, 1); /* it never had an event */
 }
 
+/* Another library's wrapper of the thread's function; libc alone needs a few us. */
+TEST(what_ran_before_the_event_is_owed)
+{
+    struct threads threads = table(8 * MIB);
+    struct birth birth = birth_of(100);
+    birth.before_ns = PERIOD_NS;
+    struct thread *thread = threads_admit(&threads, &birth, NOW_NS);
+    REQUIRE(thread != NULL);
+    CHECK_U64(thread->owed_ns, 0);
+    birth = birth_of(101);
+    birth.before_ns = 50 * PERIOD_NS;
+    thread = threads_admit(&threads, &birth, NOW_NS);
+    REQUIRE(thread != NULL);
+    CHECK_U64(thread->owed_ns, 50 * PERIOD_NS);
+}
+
 TEST(entries_are_used_again)
 {
     struct threads threads = table(8 * MIB);
