@@ -254,10 +254,13 @@ struct region *modules_find(struct modules *modules, uint64_t address)
 }
 
 /* The segment of the file that REGION is a part of, or the region itself, if ADDRESS is there. */
-static struct module_span region_span(const struct modules *modules, const struct region *region,
+static struct module_span region_span(struct modules *modules, struct region *region,
                                       uint64_t address)
 {
     const struct module *module = modules_at(modules, region->module);
+    /* Of a file that is in use this may be a segment of code that was never sampled. */
+    if (module->prepared && !region->bias_known)
+        region_prepare(modules, region);
     if (address >= region->start && address < region->end)
         return (struct module_span){region->start, region->end};
     for (uint32_t i = 0; region->bias_known && module->has_elf && i < module->elf.segment_count;
@@ -270,7 +273,7 @@ static struct module_span region_span(const struct modules *modules, const struc
     return (struct module_span){0, 0};
 }
 
-struct module_span modules_span(const struct modules *modules, uint64_t address)
+struct module_span modules_span(struct modules *modules, uint64_t address)
 {
     /* Its code is the nearest above or below: modules do not interleave. */
     uint32_t above = region_above(modules, address);

@@ -92,7 +92,7 @@ void modules_map(struct modules *modules, uint64_t start, uint64_t bytes, uint64
 struct region *modules_find(struct modules *modules, uint64_t address);
 
 /* The part of a mapped module, code or data, in which ADDRESS lies; empty where it is in none. */
-struct module_span modules_span(const struct modules *modules, uint64_t address);
+struct module_span modules_span(struct modules *modules, uint64_t address);
 
 struct module *modules_at(const struct modules *modules, uint32_t index);
 

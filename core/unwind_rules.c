@@ -72,8 +72,13 @@ static inline bool fp_read(const struct walk *walk, const struct cfi_rule *rule,
     *fp = rule->fp == CFI_FP_SAME ? walk->place.fp : 0;
     if (rule->fp == CFI_FP_SAME || rule->fp == CFI_FP_LOST)
         return true;
-    uint64_t from = rule->fp == CFI_FP_AT_CFA ? cfa : walk->place.fp;
-    return word_read(walk->unwinder, from + (uint64_t)distance, fp);
+    uint64_t from = (rule->fp == CFI_FP_AT_CFA ? cfa : walk->place.fp) + (uint64_t)distance;
+    /* Compilers do not say that a register was popped: then it is below the stack pointer. */
+    if (from < walk->place.sp) {
+        *fp = walk->place.fp;
+        return true;
+    }
+    return word_read(walk->unwinder, from, fp);
 }
 
 /* To the caller, by a rule of the kinds REGISTER and MEMORY. */

@@ -28,7 +28,7 @@ struct fixture_sample {
 static uint64_t fixture_returns[3];
 static volatile int fixture_sink;
 
-#define FIXTURE_CHAIN __attribute__((noinline))
+#define FIXTURE_CHAIN __attribute__((noinline, unused))
 
 /* Runs for some ms without touching memory: an interrupt finds it here. */
 FIXTURE_CHAIN static void fixture_leaf(unsigned long rounds)

@@ -210,6 +210,44 @@ TEST(a_leaf_without_unwind_information_has_a_caller)
     modules_close(&modules);
 }
 
+/* As compilers do, it does not say that the frame pointer has been popped: that is kept below the
+ * stack pointer now, in no sample. */
+__asm__(".text\n"
+        "popped_leaf:\n"
+        ".cfi_startproc\n"
+        "pushq %rbp\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        ".cfi_rel_offset %rbp, 0\n"
+        "popq %rbp\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        "1: decq %rdi\n"
+        "jnz 1b\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".skip 512, 0x90\n");
+
+void popped_leaf(unsigned long rounds);
+
+FIXTURE_CHAIN static void call_popped(unsigned long rounds)
+{
+    fixture_returns[0] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+    popped_leaf(rounds);
+    fixture_sink++;
+}
+
+TEST(a_frame_pointer_that_was_popped)
+{
+    enum unwind_end end;
+    prepare(&no_library);
+    fixture_sample_in(popped_leaf, call_popped, &taken);
+    struct unwind_sample sample = whole_sample();
+    size_t count = unwind_stack(&unwinder, &sample, ips, &end);
+    REQUIRE(count > 3);
+    CHECK_U64(ips[2], fixture_returns[0] - 1);
+    CHECK_U64(end, UNWIND_ROOT);
+    modules_close(&modules);
+}
+
 static uint64_t raise_returns;
 
 static void handler(int signal)
