@@ -57,11 +57,13 @@ int library_preload(void)
         tell("%s: the loader splits LD_PRELOAD at spaces and colons; move the library", path);
         return -1;
     }
+    /* Ours comes last: AddressSanitizer wants to be first, and what other libraries put around
+     * pthread_create is then within our hook. */
     const char *others = getenv("LD_PRELOAD");
     char *list = NULL;
     if (others == NULL || others[0] == 0)
         others = NULL;
-    if (asprintf(&list, "%s%s%s", path, others ? ":" : "", others ? others : "") < 0)
+    if (asprintf(&list, "%s%s%s", others ? others : "", others ? ":" : "", path) < 0)
         return -1;
     int result = setenv("LD_PRELOAD", list, 1);
     free(list);

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Programs that watch others: they are left alone, and what they run is as it is bare."""
 
+import re
 import shutil
+import subprocess
 
-from harness import Skip, expect, main, program, run, test
+from harness import (Skip, expect, library, main, near_ms, program, run, test, wait_helper)
 
 
 def tool(name):
@@ -21,6 +23,65 @@ def test_preloaded_strace():
     programs = [p.path.name.split(".")[1] for p in result.profiles]
     expect("strace" not in programs, f"profiles of {programs}")
     expect("split" in programs, f"profiles of {programs}")
+
+
+def strace_of_burners(*options):
+    """The library is in the program alone."""
+    result = run(tool("strace"), *options, "-E", f"LD_PRELOAD={library()}", "-o", "trace",
+                 program("burners"), 3, 60, preload=False, timeout=60)
+    expect(result.status == 0 and result.stdout == b"joined\n", str(result))
+    return result
+
+
+@test(each=["", "-f"])
+def test_strace_of_a_profiled_program(option):
+    """The helper is not traced, and nobody waits for it."""
+    result = strace_of_burners(*option.split())
+    expect(not result.stderr, str(result))
+    expect(result.profile.share("sixty") > 0.3, f"sixty has {result.profile.share('sixty'):.2f}")
+
+
+@test
+def test_strace_by_a_filter():
+    """What the filter hands to strace is not there for a helper that is not traced: a profile, or
+    one line that says why there is none."""
+    result = strace_of_burners("-f", "--seccomp-bpf", "-e", "trace=openat")
+    lines = result.stderr.splitlines()
+    expect(bool(lines) != bool(result.profiles), str(result))
+    expect(not lines or (len(lines) == 1 and b"can't be written" in lines[0]), str(result))
+
+
+@test
+def test_ltrace():
+    result = run(tool("ltrace"), "-o", "trace", program("split"), 50, timeout=60)
+    expect(result.status == 0 and not result.stderr, str(result))
+    programs = [p.path.name.split(".")[1] for p in result.profiles]
+    expect("ltrace" not in programs, f"profiles of {programs}")
+
+
+@test
+def test_gdb_of_a_profiled_program():
+    """A breakpoint in a thread, its stack, and on to the end."""
+    result = run(tool("gdb"), "-batch", "-q", "-ex", f"set exec-wrapper env LD_PRELOAD={library()}",
+                 "-ex", "break ten", "-ex", "run 2 100", "-ex", "bt 2", "-ex", "delete", "-ex",
+                 "continue", program("burners"), preload=False, timeout=90)
+    text = result.stdout.decode()
+    expect("exited normally" in text and re.search(r"#0 +ten .*\n#1 .*body", text), str(result))
+    expect(result.profile.share("sixty") > 0.5, f"sixty has {result.profile.share('sixty'):.2f}")
+
+
+@test
+def test_gdb_that_attaches():
+    """The program is stopped, looked at and let go; then it goes on, as does its helper."""
+    def attach(pid):
+        wait_helper(pid)
+        seen = subprocess.run([tool("gdb"), "-batch", "-q", "-p", str(pid), "-ex", "bt", "-ex",
+                               "detach"], capture_output=True, text=True, timeout=60)
+        expect("work" in seen.stdout, f"gdb: {seen.stdout[-300:]} {seen.stderr[-300:]}")
+
+    result = run(program("work"), 1500000, 5, while_running=attach)
+    expect(result.status == 5 and not result.stderr, str(result))
+    near_ms(result.profile.total(), 1500, 60, "samples")
 
 
 @test

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Other libraries that are preloaded, and programs built to watch themselves: before us and after."""
+
+import glob
+import subprocess
+
+from harness import (COMMAND, EVERYONE, Skip, bare, both, check_sum, expect, main, near, near_ms, need, program,
+                     run, same, shared, test)
+
+WHERE = ["before", "after"]
+LIBRARIES = ["libjemalloc.so", "libtcmalloc_minimal.so", "libmimalloc.so"]
+
+
+def installed(name):
+    found = sorted(glob.glob(f"/usr/lib/*/{name}*"), key=len)
+    if not found:
+        raise Skip(f"needs {name}")
+    return found[0]
+
+
+def check_allocating(result, whole=0.95):
+    """What tests/programs/allocs.cc leaves."""
+    expect(result.status == 4 and result.stdout == b"intact: 4\n", str(result))
+    expect(result.profile.share("allocate(long)") > whole,
+           f"allocate has {result.profile.share('allocate(long)'):.3f}")
+    expect(result.profile.whole_share() > whole, f"not whole: {result.profile.broken()}")
+    expect(not result.profile.ours(), f"frames of ours: {result.profile.ours()}")
+
+
+@test(each=[(f"{name.split('.')[0]}-{where}", name, where)
+            for name in LIBRARIES for where in WHERE])
+def test_allocator(case):
+    _, name, where = case
+    rival = {where: [installed(name)]}
+    result = run(program("allocs.cc"), 200, clock=True, options={"UNIT": "us"}, **rival)
+    same(bare(program("allocs.cc"), 200, **rival), result)
+    check_allocating(result)
+    check_sum(result, result.profile, slack_ms=12)
+
+
+@test(each=WHERE)
+def test_faketime(where):
+    """Its clocks run twenty times too fast, for the program only."""
+    rival = {where: [installed("faketime/libfaketimeMT.so")], "env": {"FAKETIME": "+2d x20"}}
+    result = run(program("allocs.cc"), 4000, options={"UNIT": "us"}, **rival)
+    same(bare(program("allocs.cc"), 4000, **rival), result)
+    check_allocating(result)
+    near_ms(result.profile.total() / 1000, 4 * 4000 / 20, 60, "sum")
+
+
+@test(each=WHERE)
+def test_gperftools(where):
+    """A profiler that uses SIGPROF: both leave a profile."""
+    rival = {where: [installed("libprofiler.so")], "env": {"CPUPROFILE": "theirs"}}
+    result = run(program("allocs.cc"), 250, options={"UNIT": "us"}, **rival)
+    lines = result.stderr.splitlines()
+    expect(len(lines) == 1 and lines[0].startswith(b"PROFILE: interrupts"), f"{result.stderr!r}")
+    expect((result.directory / "theirs").stat().st_size > 1000, "its profile is empty")
+    check_allocating(result)
+    near_ms(result.profile.total() / 1000, 1000, 60, "sum")
+
+
+@test(each=WHERE)
+def test_wrapper_of_pthread_create(where):
+    """Before us its time is the thread's like any other; after us it has passed when we come."""
+    rival = {where: [shared("wrapcreate")]}
+    result = run(program("burners"), 4, 150, options={"UNIT": "us"}, clock=True, **rival)
+    same(bare(program("burners"), 4, 150, **rival), result)
+    profile = result.profile
+    check_sum(result, profile)
+    if where == "before":
+        near(profile.share("in_wrapper"), 0.25, 0.03, "in_wrapper")
+        near(profile.share("sixty"), 0.45, 0.03, "sixty")
+    for i in range(4):
+        near(profile.thread_share(f"burner-{i}"), profile.thread_share("burner-0"), 0.03,
+             f"burner-{i}")
+
+
+@test(each=EVERYONE[:2])
+def test_fakeroot(who):
+    need("fakeroot")
+    script = f"touch f; chown 0:0 f; stat -c %u f; id -u; {program('work')} 100000"
+    result = both("fakeroot", "sh", "-c", script, user=who.user)
+    expect(result.stdout == b"0\n0\n", str(result))
+    works = [p for p in result.profiles if ".work." in p.path.name]
+    expect(len(works) == 1 and works[0].share("work") > 0.9, f"{result.files()}")
+
+
+@test
+def test_faketime_command():
+    need("faketime")
+    script = f"date +%Y; {program('work')} 100000"
+    result = both("faketime", "2001-02-03 04:05:06", "sh", "-c", script)
+    expect(result.stdout == b"2001\n", str(result))
+    works = [p for p in result.profiles if ".work." in p.path.name]
+    expect(len(works) == 1, f"{result.files()}")
+    near_ms(works[0].total(), 100, 6, "samples")
+
+
+SANITIZED = [("asan-gcc-static", "-fsanitize=address -static-libasan", "g++"),
+             ("asan-clang", "-fsanitize=address", "clang++"),
+             ("tsan-gcc", "-fsanitize=thread", "g++"),
+             ("tsan-clang", "-fsanitize=thread", "clang++")]
+
+
+@test(each=SANITIZED)
+def test_sanitized(case):
+    name, flags, compiler = case
+    need(compiler)
+    result = both(program("allocs.cc", flags, "allocs-" + name, cc=compiler), 200)
+    check_allocating(result)
+
+
+def sanitizer(name):
+    return subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True,
+                          check=True).stdout.strip()
+
+
+@test(each=["first", "told", "command"])
+def test_asan_that_wants_to_be_first(how):
+    """gcc's ASan is a library and ends the program if another one comes first: README says how."""
+    binary = program("allocs.cc", "-fsanitize=address", "allocs-asan")
+    if how == "first":
+        result = run(binary, 200, before=[sanitizer("libasan.so")])
+    elif how == "told":
+        result = run(binary, 200, env={"ASAN_OPTIONS": "verify_asan_link_order=0"})
+    else:
+        result = run(COMMAND, binary, 200, preload=False, before=[sanitizer("libasan.so")])
+    expect(how == "command" or not result.stderr, str(result))
+    check_allocating(result)
+
+
+main()
