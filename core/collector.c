@@ -39,16 +39,29 @@ int collector_init(struct collector *collector, const struct collector_setup *se
     return result != 0 ? result : threads_init(&collector->threads, &setup->plan, arena);
 }
 
+/* What a thread used before our hook ran: the system's part of making it, which no sample can tell.
+ */
+static void book_start(struct collector *collector, struct thread *thread,
+                       const struct birth *birth)
+{
+    if (birth->before_ns != 0 && !collector->paused && !birth->passed_over && thread->owed_ns == 0)
+        stack_frames_book(&collector->stacks, thread, "[thread start]",
+                          birth->before_ns * thread->one_in);
+}
+
 static void take_post(struct collector *collector, const struct birth *birth, uint64_t now_ns)
 {
     struct thread *thread = birth->ended ? threads_find(&collector->threads, birth->tid)
                                          : threads_admit(&collector->threads, birth, now_ns);
     if (thread == NULL)
         return;
-    if (!birth->ended)
+    if (!birth->ended) {
         thread->unbalanced |= collector->paused;
-    else
-        thread->end_cpu_ns = birth->cpu_ns;
+        book_start(collector, thread, birth);
+        return;
+    }
+    thread->end_cpu_ns = birth->cpu_ns;
+    thread->dead |= thread->passed_over && !thread->settled;
 }
 
 void collector_take_births(struct collector *collector, struct mailbox *mailbox)
@@ -73,14 +86,14 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     if (thread->settled && weight_ns > 2 * thread->period_ns)
         weight_ns -= thread_stolen_ns(&collector->threads, thread, count_ns, weight_ns - 1);
     if (!thread->settled && !thread->plain &&
-        count_ns <= SAMPLING_BIRTH_PERIODS * collector->threads.plan.period_ns)
-        weight_ns = sampling_birth_weight_ns(collector->threads.plan.period_ns, thread->period_ns,
-                                             count_ns, !thread->sampled);
+        count_ns <= SAMPLING_BIRTH_PERIODS * thread->birth_nominal_ns)
+        weight_ns = sampling_birth_weight_ns(thread->birth_nominal_ns, thread->period_ns, count_ns,
+                                             !thread->sampled);
     thread->count_ns = count_ns;
     thread->weight_ns += weight_ns;
     if (!thread->settled && count_ns > collector->longest_ns)
         collector->longest_ns = count_ns;
-    return weight_ns;
+    return weight_ns * thread->one_in;
 }
 
 /*
@@ -96,7 +109,7 @@ static uint64_t without_kernel_time(struct collector *collector, struct thread *
     if (collector->threads.plan.traits->kernel_frames || !sure || periods < 2)
         return weight_ns;
     uint64_t kernel_ns = (periods - 1) * thread->period_ns;
-    stack_frames_book_kernel(&collector->stacks, thread, kernel_ns);
+    stack_frames_book(&collector->stacks, thread, "[kernel]", kernel_ns);
     collector->kernel_ns += kernel_ns;
     return weight_ns > kernel_ns ? weight_ns - kernel_ns : 1;
 }

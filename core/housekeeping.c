@@ -75,9 +75,10 @@ static void account_birth(struct profile *profile, const struct thread *thread, 
     if (cpu_ns < thread->count_ns)
         cpu_ns = thread->count_ns;
     if (cpu_ns > thread->weight_ns)
-        profile_top_up(profile, thread->last_node, cpu_ns - thread->weight_ns);
+        profile_top_up(profile, thread->last_node, (cpu_ns - thread->weight_ns) * thread->one_in);
     else
-        profile_take_back(profile, thread->last_node, thread->weight_ns - cpu_ns);
+        profile_take_back(profile, thread->last_node,
+                          (thread->weight_ns - cpu_ns) * thread->one_in);
 }
 
 /* Of a thread that has ended, settled or not. */
@@ -106,7 +107,7 @@ static uint64_t account_first(struct housekeeping *house, struct thread *thread,
     bool is_new = !thread->scanned || !collector->threads.plan.had_threads || house->scans > 1;
     if (thread->event.mapping != NULL)
         account_birth(&collector->profile, thread, cpu_ns);
-    else if (is_new && !thread->unbalanced && cpu_ns > thread->birth_cpu_ns)
+    else if (is_new && !thread->unbalanced && !thread->passed_over && cpu_ns > thread->birth_cpu_ns)
         thread->owed_ns = cpu_ns - thread->birth_cpu_ns;
     thread_refresh_name(pid, thread);
     return cpu_ns;
@@ -218,9 +219,12 @@ static bool wants_event(const struct collector *collector, const struct thread *
 {
     if (now_ns < thread->retry_ns || !thread_is_misfit(&collector->threads, thread))
         return false;
-    if (thread->settled || thread->event.mapping == NULL)
+    bool is_young = now_ns - thread->seen_ns < SETTLE_AGE_NS;
+    if (thread->passed_over && !thread->settled && is_young)
+        return false;
+    if (thread->settled || (thread->event.mapping == NULL && !thread->passed_over))
         return true;
-    if (now_ns - thread->seen_ns < SETTLE_AGE_NS || !thread->sampled)
+    if (is_young || (!thread->sampled && !thread->passed_over))
         return false;
     uint64_t cpu_ns = thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid);
     return cpu_ns >=
@@ -289,7 +293,6 @@ void housekeeping_close_accounts(struct housekeeping *house)
         if (thread->tid == 0)
             continue;
         account_close(house->collector, thread);
-        if (thread->event.mapping == NULL)
-            threads->uncovered++;
+        thread_count_uncovered(threads, thread);
     }
 }

@@ -28,10 +28,13 @@ struct birth {
     struct event event;   /* mapping NULL where it could not have one */
     int refusal;          /* -errno of that, or 0 */
     uint64_t period_ns;   /* its event's own, see sampling.h */
+    uint32_t one_in;      /* such births one has an event, see sampling.h; 0, 1: each */
+    bool passed_over;     /* this is not the one: it has no event by choice */
     bool plain;           /* that is near the nominal one, since it will not be settled */
     uint32_t stack_bytes; /* its event's copies */
     uint64_t before_ns;   /* the thread's CPU clock when it first came to us: others ran before */
-    uint64_t cpu_ns;      /* the same when its event began to count */
+    uint64_t own_ns;      /* what our part of its birth took */
+    uint64_t cpu_ns;      /* its CPU clock when its event began to count */
     char name[THREAD_NAME_BYTES];
     bool ended; /* not a birth: the thread is about to end, with this cpu_ns; all else is void */
 };

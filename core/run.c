@@ -210,6 +210,7 @@ static bool turn(struct run *run)
     threads_judge_churn(&collector->threads, until_ns);
     __atomic_store_n(&session->birth_ring_bytes,
                      (uint32_t)threads_birth_ring_bytes(&collector->threads), __ATOMIC_RELAXED);
+    __atomic_store_n(&session->births_one_in, collector->threads.births_one_in, __ATOMIC_RELAXED);
     if (run->house.settling_refused)
         __atomic_store_n(&session->born_unsettled, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&session->progress, 1, __ATOMIC_RELAXED);

@@ -8,6 +8,9 @@
 #define BIRTH_FRACTION 32u
 #define BIRTH_FLOOR_NS 31250u
 
+/* The shortest nominal period of thinned births: short threads then have a sample each or two. */
+#define THINNED_NOMINAL_MIN_NS 125000u
+
 /* Draws of less than this part of the nominal period count with their first point only. */
 #define FAST_FRACTION 4u
 
@@ -31,6 +34,19 @@ static uint64_t birth_floor_ns(uint64_t nominal_ns)
 static uint64_t draw(uint64_t low, uint64_t span, uint64_t random)
 {
     return low + (uint64_t)(((unsigned __int128)random * span) >> 64);
+}
+
+uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in)
+{
+    if (one_in <= 1 || nominal_ns <= THINNED_NOMINAL_MIN_NS)
+        return nominal_ns;
+    uint64_t faster_ns = nominal_ns / one_in;
+    return faster_ns > THINNED_NOMINAL_MIN_NS ? faster_ns : THINNED_NOMINAL_MIN_NS;
+}
+
+bool sampling_birth_is_chosen(uint32_t one_in, uint64_t random)
+{
+    return draw(0, one_in, random) == 0;
 }
 
 uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random)

@@ -28,6 +28,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * Where threads come very fast, opening an event costs more than many a thread does itself. Births
+ * are then thinned: one in N, drawn by lot, opens its event, and its samples weigh N times as much
+ * until it is settled; one that is passed over has none until then. Settling must not depend on the
+ * lot. To make up for what that takes from the number of samples, the births that are chosen are
+ * sampled faster, by a nominal period of their own.
+ */
+uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in);
+
+/* Is a birth the one in N? Always where that is 0 or 1. */
+bool sampling_birth_is_chosen(uint32_t one_in, uint64_t random);
+
 /* A thread that is older than this (in nominal periods) and not settled yet is weighed by
  * differences of its clock all the same: e(t) has come to its limit, and one life is long enough to
  * speak for itself. */
@@ -36,7 +48,7 @@
 /* A well-mixed 64-bit number from any seed (the finalizer of splitmix64, Steele et al. 2014). */
 uint64_t sampling_mix(uint64_t seed);
 
-/* The period of a thread's birth for the nominal period P: random in [Q_min, P]. */
+/* The period of a thread's birth for a nominal period P (its birth's own): random in [Q_min, P]. */
 uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random);
 
 /*

@@ -144,35 +144,57 @@ bool session_is_mine(const struct session *session)
     return session->app_pid != 0 && session->app_pid == (pid_t)sys0(SYS_getpid);
 }
 
+/* Opens the calling thread's event as BIRTH says, as large as SHAPE or as locked memory allows. */
+static void birth_open_event(const struct session *session, struct birth *birth,
+                             struct event_shape shape)
+{
+    birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
+    /* No more locked memory: many threads are being born at once. */
+    while (birth->refusal == -EPERM && shape.ring_bytes > LEAST_RING_BYTES) {
+        shape.ring_bytes /= 2;
+        shape.stack_bytes = (shape.stack_bytes / 2 - BIRTH_SPARE_BYTES) & ~7u;
+        birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
+    }
+    birth->stack_bytes = shape.stack_bytes;
+}
+
+/* Draws by lot what the birth's event is to be, or that it has none. */
+static void birth_draw(const struct session *session, struct birth *birth)
+{
+    uint64_t random = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)birth->tid << 36);
+    if (__atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) != 0) {
+        birth->plain = true;
+        birth->period_ns = sampling_settled_period_ns(session->period_ns, random);
+        return;
+    }
+    birth->passed_over = !sampling_birth_is_chosen(birth->one_in, sampling_mix(random));
+    birth->period_ns = sampling_birth_period_ns(
+        sampling_birth_nominal_ns(session->period_ns, birth->one_in), random);
+}
+
 /*
  * Opens the calling thread's event, posts it, and only then lets it count: what all this costs is
  * not the app's. Returns how many posts wait for the helper.
  */
 static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
-                            const struct event_shape *unperiodic)
+                            const struct event_shape *unperiodic, uint32_t one_in)
 {
+    uint64_t start_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     struct birth *birth = &slot->birth;
+    *birth = (struct birth){.tid = birth->tid, .event.fd = -1, .one_in = one_in};
+    if (birth->tid != session->app_pid)
+        birth->before_ns = start_cpu_ns;
+    birth_draw(session, birth);
     struct event_shape shape = *unperiodic;
-    struct event event;
     shape.disabled = true;
-    uint64_t random = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)birth->tid << 36);
-    birth->ended = false;
-    birth->plain = __atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) != 0;
-    shape.period_ns = birth->plain ? sampling_settled_period_ns(session->period_ns, random)
-                                   : sampling_birth_period_ns(session->period_ns, random);
-    birth->refusal = event_open(&event, &session->traits, &shape, 0);
-    /* No more locked memory: many threads are being born at once. */
-    while (birth->refusal == -EPERM && shape.ring_bytes > LEAST_RING_BYTES) {
-        shape.ring_bytes /= 2;
-        shape.stack_bytes = (shape.stack_bytes / 2 - BIRTH_SPARE_BYTES) & ~7u;
-        birth->refusal = event_open(&event, &session->traits, &shape, 0);
-    }
-    birth->event = event;
+    shape.period_ns = birth->period_ns;
+    if (!birth->passed_over)
+        birth_open_event(session, birth, shape);
+    struct event event = birth->event;
     birth->event.fd = -1; /* this side's; closed below */
-    birth->period_ns = shape.period_ns;
-    birth->stack_bytes = shape.stack_bytes;
     sys2(SYS_prctl, PR_GET_NAME, birth->name);
-    birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    birth->cpu_ns = birth->passed_over ? start_cpu_ns : sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    birth->own_ns = birth->cpu_ns - start_cpu_ns;
     uint32_t waiting = mailbox_post(&session->mailbox, slot);
     if (event.mapping != NULL)
         event_enable(&event);
@@ -183,6 +205,7 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
 void session_open_birth(struct session *session, struct mailbox_slot *slot)
 {
     uint32_t ring_bytes = __atomic_load_n(&session->birth_ring_bytes, __ATOMIC_RELAXED);
+    uint32_t one_in = __atomic_load_n(&session->births_one_in, __ATOMIC_RELAXED);
     if (ring_bytes == 0)
         ring_bytes = BIRTH_RING_BYTES;
     struct event_shape shape = {.ring_bytes = ring_bytes};
@@ -190,8 +213,7 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
         (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&shape) - BIRTH_SPARE_BYTES) &
         ~7u;
     slot->birth.tid = (pid_t)sys0(SYS_gettid);
-    slot->birth.before_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    uint32_t waiting = birth_begin(session, slot, &shape);
+    uint32_t waiting = birth_begin(session, slot, &shape, one_in != 0 ? one_in : 1);
     if (waiting % BIRTHS_TO_WAKE == 0 ||
         __atomic_load_n(&session->sleeps_long, __ATOMIC_SEQ_CST) != 0)
         helper_wake(&session->helper);
@@ -228,8 +250,7 @@ static void main_thread_open(struct session *session)
                                       .ring_bytes = MAIN_RING_BYTES};
     struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
     slot->birth.tid = session->app_pid;
-    slot->birth.before_ns = 0;
-    birth_begin(session, slot, &shape);
+    birth_begin(session, slot, &shape, 1);
 }
 
 int session_start(struct session *session, char *const *environment)
@@ -265,7 +286,7 @@ void session_abandon(struct session *session, struct quiet_fork fork)
     /* A copy of libunwind with a lock taken would never come free. */
     if (!quiet_is_sure(&session->quiet, fork))
         session->library.address_space = NULL;
-    session->born_unsettled = session->sleeps_long = 0;
+    session->births_one_in = session->born_unsettled = session->sleeps_long = 0;
     session->finish_wanted = session->progress = 0;
     session->quiet = (struct quiet){0};
     session->notice[0] = '\0';

@@ -63,11 +63,12 @@ struct session {
     struct session_snapshot snapshot;
 
     /* said by the helper */
-    uint32_t birth_ring_bytes;         /* that a new thread may map for now; 0: not said yet */
-    uint32_t born_unsettled;           /* settling is refused: births take plain periods */
-    uint32_t sleeps_long;              /* a birth should wake it */
-    uint32_t progress;                 /* moves as long as it gets on */
-    uint32_t paused;                   /* what is in force, of helper.pause_wanted; futex */
+    uint32_t birth_ring_bytes; /* that a new thread may map for now; 0: not said yet */
+    uint32_t births_one_in;    /* so many births share one event, see sampling.h; 0: not said yet */
+    uint32_t born_unsettled;   /* settling is refused: births take plain periods */
+    uint32_t sleeps_long;      /* a birth should wake it */
+    uint32_t progress;         /* moves as long as it gets on */
+    uint32_t paused;           /* what is in force, of helper.pause_wanted; futex */
     char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
 };
 

@@ -124,14 +124,14 @@ size_t stack_frames(struct stack_builder *builder, struct thread *thread,
     return put_kernel_frames(builder, record, count);
 }
 
-void stack_frames_book_kernel(struct stack_builder *builder, struct thread *thread,
-                              uint64_t weight_ns)
+void stack_frames_book(struct stack_builder *builder, struct thread *thread, const char *what,
+                       uint64_t weight_ns)
 {
     struct profile *profile = builder->profile;
     uint32_t node = PROFILE_NONE;
     if (builder->threads != CONFIG_THREADS_NONE)
         node = profile_child(profile, PROFILE_NONE, thread_frame(builder, thread));
-    node = profile_child(profile, node, fixed_frame(builder, "[kernel]"));
+    node = profile_child(profile, node, fixed_frame(builder, what));
     if (node != PROFILE_NONE)
         profile_top_up(profile, node, weight_ns);
 }

@@ -48,9 +48,9 @@ int stack_builder_init(struct stack_builder *builder, struct modules *modules,
 size_t stack_frames(struct stack_builder *builder, struct thread *thread,
                     const struct record *record, enum unwind_end *end);
 
-/* Books WEIGHT_NS of THREAD as time in the kernel whose stack could not be seen. */
-void stack_frames_book_kernel(struct stack_builder *builder, struct thread *thread,
-                              uint64_t weight_ns);
+/* Books WEIGHT_NS of THREAD whose stack could not be seen under a frame WHAT, a constant. */
+void stack_frames_book(struct stack_builder *builder, struct thread *thread, const char *what,
+                       uint64_t weight_ns);
 
 /* The text of a FRAME_OF_TEXT. */
 const char *stack_text(const struct stack_builder *builder, uint64_t index);

@@ -68,6 +68,8 @@ void summary_report(const struct summary *summary, struct text *text)
     put_number(text, "lost", summary->lost_samples);
     put_number(text, "threads", summary->threads);
     put_number(text, "uncovered", summary->uncovered_threads);
+    put_number(text, "thinned", summary->thinned_threads);
+    put_number(text, "own_ns", summary->own_ns);
     put_number(text, "rate_hz", summary->rate_hz);
     put_number(text, "helper_cpu_ns", summary->helper_cpu_ns);
     put_number(text, "arena_bytes", summary->arena_bytes);
@@ -134,7 +136,13 @@ static void print_quality(const struct summary *summary, struct text *text)
     put_count(text, summary->lost_samples, "sample");
     text_put(text, " lost; ");
     put_count(text, summary->uncovered_threads, "thread");
-    text_put(text, " not covered\n");
+    text_put(text, " not covered");
+    if (summary->thinned_threads != 0) {
+        text_put(text, "; ");
+        put_count(text, summary->thinned_threads, "short thread");
+        text_put(text, " represented by others");
+    }
+    text_put_char(text, '\n');
 }
 
 static void print_kernel_time(const struct summary *summary, struct text *text)
@@ -166,7 +174,9 @@ static void print_means(const struct summary *summary, struct text *text)
     }
     text_put(text, "; own cost: ");
     text_put_fixed(text, summary->helper_cpu_ns / 1000000, 3);
-    text_put(text, " s of CPU time, ");
+    text_put(text, " s of CPU time and ");
+    text_put_fixed(text, summary->own_ns / 1000000, 3);
+    text_put(text, " s in the program's threads, ");
     text_put_u64(text, (summary->arena_bytes + 1023) / 1024);
     text_put(text, " KiB\n");
 }

@@ -6,9 +6,9 @@
  *
  *     start pid=N program=NAME
  *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N kernel_ns=N whole=N truncated=N lost=N
- *         threads=N uncovered=N rate_hz=N helper_cpu_ns=N arena_bytes=N engine=NAME kernel=yes|no
- *         [kernel_reason=TEXT] program=NAME too_short=yes|no [error=TEXT] file=PATH
- *                                                                        (an end is one line)
+ *         threads=N uncovered=N thinned=N own_ns=N rate_hz=N helper_cpu_ns=N arena_bytes=N
+ * engine=NAME kernel=yes|no [kernel_reason=TEXT] program=NAME too_short=yes|no [error=TEXT]
+ * file=PATH (an end is one line)
  *
  * The last value of a line is as it is, up to the end of the line, but for control characters,
  * which become `_`. In all others a byte up to and including the space, a `%` and 0x7f stand as
@@ -32,7 +32,8 @@ struct summary {
 
     uint64_t samples;      /* stacks that were recorded and counted */
     uint64_t cpu_seen_ns;  /* the sum of the file: what the samples weigh, and kernel_ns */
-    uint64_t cpu_clock_ns; /* what the process used; 0: not known */
+    uint64_t cpu_clock_ns; /* what the process used, but for own_ns; 0: not known */
+    uint64_t own_ns;       /* what our part of its threads' births took */
     uint64_t kernel_ns;    /* surely spent in the kernel, where it refuses kernel samples; what it
                               was in all is somewhat more */
     uint64_t whole_stacks;
@@ -40,6 +41,7 @@ struct summary {
     uint64_t lost_samples;
     uint64_t threads; /* that were profiled */
     uint64_t uncovered_threads;
+    uint64_t thinned_threads; /* too many and too short: represented by others */
 
     const char *engine;
     uint64_t rate_hz;

@@ -15,7 +15,8 @@
 #define RING_NEED_NS         110000000u /* of samples at full speed should fit a ring, if it can be had */
 #define BIRTH_RING_BYTES_MAX (16u * EVENT_PAGE_BYTES)
 #define BIRTH_RING_BYTES_MIN (4u * EVENT_PAGE_BYTES)
-#define CHURN_PER_SECOND     500u
+#define CHURN_PER_SECOND     500u /* as many births as cost 3 % of a processor */
+#define ONE_IN_MAX           16u
 #define CHURN_JUDGED_NS      50000000u
 #define BIRTHS_FORESEEN      64u /* between two looks of the helper */
 #define RECORDS_MIN          4u  /* of one ring: the stack copy is cut down to that */
@@ -42,6 +43,7 @@ int threads_init(struct threads *threads, const struct threads_plan *plan, struc
     *threads = (struct threads){
         .plan = *plan,
         .list = arena_alloc_array(arena, THREADS_MAX, sizeof(struct thread)),
+        .births_one_in = 1,
         .random = sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)plan->app_pid << 40,
     };
     return threads->list != NULL ? 0 : -ENOMEM;
@@ -67,6 +69,8 @@ static struct thread *entry_make(struct threads *threads, pid_t tid, uint64_t no
                               .event.fd = -1,
                               .text = UINT32_MAX,
                               .last_node = PROFILE_NONE,
+                              .one_in = 1,
+                              .birth_nominal_ns = threads->plan.period_ns,
                               .seen_ns = now_ns};
     threads->live++;
     threads->total++;
@@ -97,6 +101,10 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
     thread->scanned = false;
     thread->event = event;
     thread->plain = birth->plain;
+    thread->passed_over = birth->passed_over;
+    thread->one_in = birth->one_in > 1 ? birth->one_in : 1;
+    thread->birth_nominal_ns = sampling_birth_nominal_ns(threads->plan.period_ns, birth->one_in);
+    threads->own_ns += birth->own_ns;
     thread->birth_cpu_ns = birth->cpu_ns;
     /* Another library's wrapper of the thread's function has computed: more than libc's few us. */
     if (birth->before_ns > threads->plan.period_ns)
@@ -127,13 +135,23 @@ struct thread *threads_find(struct threads *threads, pid_t tid)
     return NULL;
 }
 
+void thread_count_uncovered(struct threads *threads, const struct thread *thread)
+{
+    if (thread->event.mapping != NULL)
+        return;
+    if (thread->passed_over && !thread->refused)
+        threads->thinned++;
+    else
+        threads->uncovered++;
+}
+
 void threads_retire(struct threads *threads, struct thread *thread)
 {
     /* One that a scan has found at its very end was most likely known before. */
     if (thread->event.mapping == NULL && thread->scanned && !thread->refused)
         threads->total--;
-    else if (thread->event.mapping == NULL)
-        threads->uncovered++;
+    else
+        thread_count_uncovered(threads, thread);
     event_close(&thread->event);
     thread->tid = 0;
     threads->live--;
@@ -212,6 +230,7 @@ void thread_replace(struct thread *thread, const struct event *settled,
     thread->event = *settled;
     thread->ring = ring_over(settled->mapping, settled->mapping_bytes);
     thread->settled = true;
+    thread->one_in = 1;
     thread->wants_more_stack = false;
     thread->stack_bytes = shape->stack_bytes;
     thread->period_ns = shape->period_ns;
@@ -295,7 +314,9 @@ void threads_judge_churn(struct threads *threads, uint64_t now_ns)
     /* A thread that a scan found at its end is taken off the total again. */
     uint64_t births =
         threads->total > threads->counted_total ? threads->total - threads->counted_total : 0;
-    threads->churns = births * 1000000000u / passed_ns > CHURN_PER_SECOND;
+    uint64_t pace = births * 1000000000u / passed_ns / CHURN_PER_SECOND;
+    threads->churns = pace > 0;
+    threads->births_one_in = pace < 1 ? 1 : pace > ONE_IN_MAX ? ONE_IN_MAX : (uint32_t)pace;
     threads->counted_ns = now_ns;
     threads->counted_total = threads->total;
 }

@@ -24,13 +24,16 @@ struct thread {
     pid_t tid; /* 0: this entry is free */
     struct event event;
     struct ring ring;
-    bool plain;   /* not settled, yet weights are differences of its count */
-    bool settled; /* the event is the helper's own, and weights are differences of its count */
-    bool dead;    /* no more records will come */
-    bool refused; /* settling it failed; it is tried again at retry_ns */
-    bool wants_more_stack;  /* its stacks were cut by the copy */
-    uint32_t stack_bytes;   /* of each sample's copy */
-    uint32_t text;          /* index of its frame's text, UINT32_MAX: not made yet */
+    uint32_t one_in;  /* its birth stands for so many */
+    bool passed_over; /* by lot it has no event until it is settled */
+    bool plain;       /* not settled, yet weights are differences of its count */
+    bool settled;     /* the event is the helper's own, and weights are differences of its count */
+    bool dead;        /* no more records will come */
+    bool refused;     /* settling it failed; it is tried again at retry_ns */
+    bool wants_more_stack;     /* its stacks were cut by the copy */
+    uint32_t stack_bytes;      /* of each sample's copy */
+    uint32_t text;             /* index of its frame's text, UINT32_MAX: not made yet */
+    uint64_t birth_nominal_ns; /* of its first event, see sampling.h */
     uint64_t owed_ns;       /* used before it could be sampled; its next sample weighs that too */
     uint64_t end_cpu_ns;    /* its CPU clock at its end, as it told it; 0: it did not */
     uint64_t birth_cpu_ns;  /* its CPU clock when its first event began to count */
@@ -70,10 +73,13 @@ struct threads {
     uint64_t random;
     bool churns; /* threads come so fast that the size of a birth's ring matters more than what it
                     holds */
-    uint64_t counted_ns, counted_total; /* when that was last judged, and `total` then */
+    uint32_t births_one_in;             /* they come so fast that one in so many has an event */
+    uint64_t counted_ns, counted_total; /* when these were last judged, and `total` then */
     /* statistics */
     uint64_t total;     /* ever profiled */
     uint64_t uncovered; /* ever without an event for good */
+    uint64_t thinned;   /* passed over at their birth, and represented by others */
+    uint64_t own_ns;    /* CPU time of the threads that our part of their births took */
 };
 
 /* 0 or -ENOMEM. */
@@ -88,7 +94,10 @@ struct thread *threads_admit_scanned(struct threads *threads, pid_t tid, uint64_
 /* The live thread TID, or NULL. */
 struct thread *threads_find(struct threads *threads, pid_t tid);
 
-/* Ends a thread's event and frees its entry. */
+/* Books a thread that is at its end, if it never had an event of its own. */
+void thread_count_uncovered(struct threads *threads, const struct thread *thread);
+
+/* Books it and ends its event, and frees its entry. */
 void threads_retire(struct threads *threads, struct thread *thread);
 
 /*
@@ -127,7 +136,7 @@ void thread_silence(struct thread *thread);
 /* Ends that: the next sample stands for what is used from now on. */
 void thread_unsilence(struct threads *threads, struct thread *thread);
 
-/* Judges whether threads come fast. Now and then. */
+/* Judges how fast threads come. Now and then. */
 void threads_judge_churn(struct threads *threads, uint64_t now_ns);
 
 /* The ring that a thread may map at its birth for now, so that those that are born before the next

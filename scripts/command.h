@@ -62,8 +62,8 @@ struct report {
     pid_t pid;
     bool ended;
     char program[64];
-    uint64_t samples, lost, whole, truncated, uncovered;
-    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns;
+    uint64_t samples, lost, whole, truncated, uncovered, thinned;
+    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
     char engine[32];
     bool too_short; /* less CPU time than one period: no file is meant to be */
     bool kernel_frames;

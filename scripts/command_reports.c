@@ -164,6 +164,8 @@ static void report_fill(struct report *report, const char *line)
     report->whole = number_find(line, "whole");
     report->truncated = number_find(line, "truncated");
     report->uncovered = number_find(line, "uncovered");
+    report->thinned = number_find(line, "thinned");
+    report->own_ns = number_find(line, "own_ns");
     report->cpu_seen_ns = number_find(line, "cpu_seen_ns");
     report->cpu_clock_ns = number_find(line, "cpu_clock_ns");
     report->kernel_ns = number_find(line, "kernel_ns");

@@ -14,8 +14,8 @@ enum { FILES_TOLD = 5 };
 struct totals {
     size_t processes, too_short, files, errors, without_kernel;
     uint64_t too_short_ns; /* their CPU time */
-    uint64_t samples, lost, whole, truncated, uncovered;
-    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns;
+    uint64_t samples, lost, whole, truncated, uncovered, thinned;
+    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
     const char *engine;        /* of all processes, or "mixed" */
     const char *kernel_reason; /* the first reason why one has no kernel frames or names */
     const char *error;         /* the first */
@@ -35,6 +35,8 @@ static void totals_add(struct totals *totals, const struct report *report)
     totals->whole += report->whole;
     totals->truncated += report->truncated;
     totals->uncovered += report->uncovered;
+    totals->thinned += report->thinned;
+    totals->own_ns += report->own_ns;
     totals->cpu_seen_ns += report->cpu_seen_ns;
     totals->cpu_clock_ns += report->cpu_clock_ns;
     totals->kernel_ns += report->kernel_ns;
@@ -80,9 +82,11 @@ static void tell_means(const struct totals *totals)
     bool all = totals->without_kernel == 0;
     const char *frames = all ? "yes" : totals->without_kernel == totals->processes ? "no" : "some";
     const char *reason = totals->kernel_reason ? totals->kernel_reason : "";
-    tell("engine: %s; kernel frames: %s%s%s%s; helpers' own CPU time: %.2f s", totals->engine,
-         frames, all && *reason ? " (" : "", all ? reason : "", all && *reason ? ")" : "",
-         (double)totals->helper_cpu_ns / 1e9);
+    tell("engine: %s; kernel frames: %s%s%s%s; helpers' own CPU time: %.2f s, and "
+         "%.2f s in the programs' threads",
+         totals->engine, frames, all && *reason ? " (" : "", all ? reason : "",
+         all && *reason ? ")" : "", (double)totals->helper_cpu_ns / 1e9,
+         (double)totals->own_ns / 1e9);
     if (!all)
         tell("kernel time at least %.1f %% (stacks not visible: %s)",
              totals->cpu_seen_ns ? share(totals->kernel_ns, totals->cpu_seen_ns) : 0.0, reason);
@@ -96,6 +100,8 @@ static void tell_counts(const struct totals *totals)
          (double)totals->cpu_clock_ns / 1e9);
     tell("stacks whole: %.1f %%; samples lost: %" PRIu64 "; threads not covered: %" PRIu64,
          share(totals->whole, totals->whole + totals->truncated), totals->lost, totals->uncovered);
+    if (totals->thinned != 0)
+        tell("short threads that others of their kind represent: %" PRIu64, totals->thinned);
     tell_means(totals);
 }
 

@@ -108,7 +108,7 @@ TEST(texts_the_kernel_and_the_unknown)
 {
     prepare();
     struct thread thread = {.tid = 1, .text = UINT32_MAX, .name = "worker"};
-    stack_frames_book_kernel(&builder, &thread, 5); /* makes two texts */
+    stack_frames_book(&builder, &thread, "[kernel]", 5); /* makes two texts */
     const uint32_t frames[] = {
         profile_frame(&profile, FRAME_OF_TEXT, 0),
         profile_frame(&profile, FRAME_OF_TEXT, 1),

@@ -326,3 +326,65 @@ TEST(a_thread_without_an_event_is_uncovered_at_the_end)
     CHECK_U64(collector.threads.uncovered, 1);
     end_all();
 }
+
+static void post(struct birth birth)
+{
+    struct mailbox_slot *slot = mailbox_reserve(&mailbox);
+    REQUIRE(slot != NULL);
+    slot->birth = birth;
+    mailbox_post(&mailbox, slot);
+    collector_take_births(&collector, &mailbox);
+}
+
+/* What it used until it is settled is for others to stand for. */
+TEST(a_thread_that_was_passed_over_is_settled_like_others)
+{
+    struct worker worker;
+    prepare();
+    worker_start(&worker);
+    post((struct birth){.tid = worker.tid, .event.fd = -1, .one_in = 8, .passed_over = true});
+    struct thread *thread = threads_find(&collector.threads, worker.tid);
+    REQUIRE(thread != NULL);
+    usleep(10000);
+    housekeeping_do(&house, &mailbox);
+    CHECK(!thread->settled); /* it has done nothing yet */
+    worker_go(&worker);
+    worker_wait(&worker);
+    housekeeping_do(&house, &mailbox);
+    CHECK(thread->settled);
+    CHECK_U64(thread->owed_ns, 0);
+    CHECK_U64(thread->one_in, 1);
+    worker_end(&worker);
+    end_all();
+}
+
+TEST(a_thread_that_was_passed_over_and_ends_is_not_uncovered)
+{
+    prepare();
+    post((struct birth){.tid = 0x7ffffff, .event.fd = -1, .one_in = 8, .passed_over = true});
+    post((struct birth){.tid = 0x7ffffff, .ended = true, .cpu_ns = 100000});
+    housekeeping_do(&house, &mailbox);
+    CHECK(threads_find(&collector.threads, 0x7ffffff) == NULL);
+    CHECK_U64(collector.threads.thinned, 1);
+    CHECK_U64(collector.threads.uncovered, 0);
+    end_all();
+}
+
+TEST(the_start_of_a_chosen_thread_stands_for_the_others)
+{
+    prepare();
+    post((struct birth){.tid = 0x7ffffff,
+                        .event.fd = -1,
+                        .one_in = 8,
+                        .cpu_ns = 60000,
+                        .before_ns = 5000,
+                        .own_ns = 55000,
+                        .name = "short"});
+    CHECK_U64(collector.profile.weight_ns, 8 * 5000);
+    CHECK_U64(collector.threads.own_ns, 55000);
+    collector.paused = true;
+    post((struct birth){
+        .tid = 0x7fffffe, .event.fd = -1, .cpu_ns = 60000, .before_ns = 5000, .own_ns = 55000});
+    CHECK_U64(collector.profile.weight_ns, 8 * 5000);
+    end_all();
+}

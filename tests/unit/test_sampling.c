@@ -84,6 +84,52 @@ TEST(births_are_sampled_at_a_bounded_rate)
     CHECK(sampling_birth_period_ns(100000, 0) == 10000);
 }
 
+/* The same over births of which one in ONE_IN is sampled. */
+static struct life live_thinned(uint64_t nominal, uint32_t one_in, uint64_t life_ns,
+                                uint64_t split_ns)
+{
+    double total = 0, early = 0, samples = 0;
+    uint64_t own = sampling_birth_nominal_ns(nominal, one_in);
+    for (uint64_t i = 0; i < 4 * DRAWS; i++) {
+        uint64_t random = sampling_mix(i);
+        if (!sampling_birth_is_chosen(one_in, sampling_mix(random)))
+            continue;
+        uint64_t period = sampling_birth_period_ns(own, random);
+        for (uint64_t t = period; t <= life_ns; t += period) {
+            double weight = one_in * (double)sampling_birth_weight_ns(own, period, t, t == period);
+            total += weight;
+            early += t < split_ns ? weight : 0;
+            samples++;
+        }
+    }
+    return (struct life){total / (4 * DRAWS) / (double)nominal, early / total,
+                         samples / (4 * DRAWS)};
+}
+
+TEST(thinned_births_have_their_sum_and_shares)
+{
+    struct life life = live_thinned(NOMINAL, 8, 100000, 50000);
+    CHECK(near(life.total, 0.1, 0.003));
+    CHECK(near(life.first_part, 0.5, 0.02));
+    CHECK(life.samples > 0.09 &&
+          life.samples < 0.3); /* no fewer than unthinned ones, and not many more */
+    life = live_thinned(NOMINAL, 8, NOMINAL * 5 / 4, NOMINAL / 4);
+    CHECK(near(life.total, 1.25, 0.04));
+    CHECK(near(life.first_part, 0.2, 0.01));
+    life = live_thinned(100000, 16, 100000, 70000);
+    CHECK(near(life.total, 1, 0.04));
+    CHECK(near(life.first_part, 0.7, 0.02));
+}
+
+TEST(one_in_none_is_every_one)
+{
+    for (uint64_t i = 0; i < 1000; i++)
+        CHECK(sampling_birth_is_chosen(0, sampling_mix(i)) &&
+              sampling_birth_is_chosen(1, sampling_mix(i)));
+    CHECK_U64(sampling_birth_nominal_ns(NOMINAL, 0), NOMINAL);
+    CHECK_U64(sampling_birth_nominal_ns(NOMINAL, 1), NOMINAL);
+}
+
 TEST(settled_periods_spread_evenly_around_the_nominal)
 {
     uint64_t low = UINT64_MAX, high = 0;

@@ -192,8 +192,8 @@ TEST(kernel_time_that_was_not_seen)
 {
     struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
     prepare(&no_library, CONFIG_THREADS_NAME, 0);
-    stack_frames_book_kernel(&builder, &thread, 500);
-    stack_frames_book_kernel(&builder, &thread, 250);
+    stack_frames_book(&builder, &thread, "[kernel]", 500);
+    stack_frames_book(&builder, &thread, "[kernel]", 250);
     REQUIRE(profile_node_count(&profile) == 2);
     CHECK_U64(profile_node_at(&profile, 1)->weight_ns, 750);
     CHECK_U64(profile_node_at(&profile, 1)->parent, 0);
@@ -219,7 +219,7 @@ TEST(every_allocation_may_fail)
         prepare(&no_library, CONFIG_THREADS_NAME, 0);
         arena.fail_countdown = nth;
         CHECK_U64(stack_frames(&builder, &thread, &record, &end), 4);
-        stack_frames_book_kernel(&builder, &thread, 500);
+        stack_frames_book(&builder, &thread, "[kernel]", 500);
         profile_add(&profile, builder.frames, 4, 1000, NULL);
         arena.fail_countdown = 0;
         CHECK_U64(stack_frames(&builder, &thread, &record, &end), 4);

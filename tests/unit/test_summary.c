@@ -42,7 +42,8 @@ TEST(end_line)
     struct text text = text_over(buffer, sizeof buffer);
     summary_report(&summary, &text);
     CHECK_STR(buffer, "end pid=123 samples=3000 cpu_seen_ns=3003003000 cpu_clock_ns=3006000000 "
-                      "kernel_ns=0 whole=2997 truncated=3 lost=1 threads=4 uncovered=0 rate_hz=999 "
+                      "kernel_ns=0 whole=2997 truncated=3 lost=1 threads=4 uncovered=0 thinned=0 "
+                      "own_ns=0 rate_hz=999 "
                       "helper_cpu_ns=12345678 arena_bytes=1572865 engine=perf kernel=yes "
                       "program=python3 too_short=no file=/tmp/a b.folded");
 }
@@ -99,7 +100,8 @@ TEST(text_for_people)
         "selfsample: python3 (pid 123): 3000 samples, 3.003 s of CPU time (99.9 % of its "
         "clock) in 4 threads\n"
         "selfsample: stacks: 99.9 % whole, 3 truncated; 1 sample lost; 0 threads not covered\n"
-        "selfsample: engine: perf at 999 Hz; kernel frames: yes; own cost: 0.012 s of CPU time, "
+        "selfsample: engine: perf at 999 Hz; kernel frames: yes; own cost: 0.012 s of CPU time and "
+        "0.000 s in the program's threads, "
         "1537 KiB\n"
         "selfsample: written to /tmp/a b.folded");
 }
@@ -129,15 +131,17 @@ TEST(text_for_people_when_it_went_wrong)
                               .error = "out.folded: No space left on device (ENOSPC)"};
     struct text text = text_over(buffer, sizeof buffer);
     summary_print(&summary, &text);
-    CHECK_STR(buffer,
-              "selfsample: x (pid 7): 0 samples, 1.000 s of CPU time in 1 thread\n"
-              "selfsample: stacks: 0.0 % whole, 0 truncated; 0 samples lost; 0 threads not "
-              "covered\n"
-              "selfsample: engine: perf at 0 Hz; kernel frames: no; own cost: 0.000 s of CPU time, "
-              "0 KiB\n"
-              "selfsample: kernel time at least 25.0 % (stacks not visible: not allowed)\n"
-              "selfsample: out.folded: No space left on device (ENOSPC)\n"
-              "selfsample: nothing written");
+    CHECK_STR(
+        buffer,
+        "selfsample: x (pid 7): 0 samples, 1.000 s of CPU time in 1 thread\n"
+        "selfsample: stacks: 0.0 % whole, 0 truncated; 0 samples lost; 0 threads not "
+        "covered\n"
+        "selfsample: engine: perf at 0 Hz; kernel frames: no; own cost: 0.000 s of CPU time and "
+        "0.000 s in the program's threads, "
+        "0 KiB\n"
+        "selfsample: kernel time at least 25.0 % (stacks not visible: not allowed)\n"
+        "selfsample: out.folded: No space left on device (ENOSPC)\n"
+        "selfsample: nothing written");
 }
 
 /* Nothing but the last line differs. */

@@ -431,9 +431,11 @@ TEST(many_births_make_small_rings)
         threads_retire(&threads, admit(&threads, i + 1, NOW_NS));
     threads_judge_churn(&threads, NOW_NS + SECOND_NS / 10);
     CHECK(threads.churns);
+    CHECK_U64(threads.births_one_in, 4); /* 2000 a second, 500 of which are worth an event */
     CHECK(threads_birth_ring_bytes(&threads) < 65536);
     threads_judge_churn(&threads, NOW_NS + SECOND_NS);
     CHECK(!threads.churns);
+    CHECK_U64(threads.births_one_in, 1);
     /* One that a scan found at its end is taken off the number of threads again. */
     threads_retire(&threads, threads_admit_scanned(&threads, 0x7ffffff, NOW_NS));
     threads_judge_churn(&threads, NOW_NS + 2 * SECOND_NS);
