@@ -8,6 +8,9 @@
 #include "sys.h"
 #include "text.h"
 
+/* The most that the weight of a thinned birth's sample is changed to follow the clock. */
+#define CLOCK_STEP_PART 2u
+
 /* A ring with data, by the time of its oldest record. */
 struct due {
     uint64_t time_ns;
@@ -75,6 +78,25 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
             take_post(collector, &birth, now_ns);
 }
 
+/* The samples of thinned births stand for many threads, and so does what the sampling itself costs
+ * those that are chosen. Their sum is led back to the process's clock, by small steps. */
+static uint64_t follow_clock(struct collector *collector, uint64_t weight_ns)
+{
+    int64_t most_ns = (int64_t)(weight_ns / CLOCK_STEP_PART), step_ns = collector->behind_ns;
+    step_ns = step_ns > most_ns ? most_ns : step_ns < -most_ns ? -most_ns : step_ns;
+    /* Without kernel samples, what is behind may be the kernel's. */
+    if (step_ns > 0 && !collector->threads.plan.traits->kernel_frames)
+        return weight_ns;
+    collector->behind_ns -= step_ns;
+    return weight_ns + (uint64_t)step_ns;
+}
+
+void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns)
+{
+    collector->behind_ns = (int64_t)app_cpu_ns - (int64_t)collector->threads.own_ns -
+                           (int64_t)collector->profile.weight_ns;
+}
+
 /* What a sample weighs, see sampling.h; 0: it does not count. */
 static uint64_t weigh(struct collector *collector, struct thread *thread,
                       const struct record *record)
@@ -93,7 +115,7 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     thread->weight_ns += weight_ns;
     if (!thread->settled && count_ns > collector->longest_ns)
         collector->longest_ns = count_ns;
-    return weight_ns * thread->one_in;
+    return thread->one_in > 1 ? follow_clock(collector, weight_ns * thread->one_in) : weight_ns;
 }
 
 /*

@@ -40,6 +40,7 @@ struct collector {
 
     /* statistics */
     uint64_t whole, truncated, throttled;
+    int64_t behind_ns; /* CPU time of the process that no sample was given; less than 0: too much */
     uint64_t longest_ns; /* the most that one thread's first event had counted at a sample */
     uint64_t lost;      /* samples of settled events; those of births are carried by the next one */
     uint64_t kernel_ns; /* that passed in the kernel where kernel samples are refused */
@@ -73,6 +74,9 @@ void collector_drain(struct collector *collector, uint64_t until_ns);
 
 /* The same for the ring of one thread. */
 void collector_drain_thread(struct collector *collector, struct thread *thread, uint64_t until_ns);
+
+/* Tells what the process has used, by its clock, when all records up to now are handled. */
+void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns);
 
 /* Lets the helper be stopped here, as between records. */
 void collector_pause(const struct collector *collector);

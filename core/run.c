@@ -183,6 +183,7 @@ static void clock_read(struct run *run)
     uint64_t outside_ns = run->session->cpu_at_start_ns + run->paused_cpu_ns;
     if (now_ns > outside_ns)
         run->app_cpu_ns = now_ns - outside_ns;
+    collector_note_clock(&run->collector, run->app_cpu_ns);
 }
 
 /* One turn. False when it was the last. */

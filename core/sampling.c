@@ -44,9 +44,18 @@ uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in)
     return faster_ns > THINNED_NOMINAL_MIN_NS ? faster_ns : THINNED_NOMINAL_MIN_NS;
 }
 
-bool sampling_birth_is_chosen(uint32_t one_in, uint64_t random)
+bool sampling_birth_is_chosen(uint64_t seed, uint64_t number, uint32_t one_in)
 {
-    return draw(0, one_in, random) == 0;
+    return one_in <= 1 || draw(0, one_in, sampling_mix(seed ^ number / one_in)) == number % one_in;
+}
+
+uint64_t sampling_birth_random(uint64_t seed, uint64_t number, uint32_t one_in)
+{
+    uint64_t chosen = one_in > 1 ? number / one_in : number;
+    /* Another order of the parts in each round; any number in this one's part. */
+    uint64_t order = sampling_mix(~seed ^ chosen / SAMPLING_STRATA);
+    uint64_t part = (chosen ^ order) % SAMPLING_STRATA;
+    return part << 60 | sampling_mix(~seed + number) >> 4;
 }
 
 uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random)

@@ -37,8 +37,15 @@
  */
 uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in);
 
-/* Is a birth the one in N? Always where that is 0 or 1. */
-bool sampling_birth_is_chosen(uint32_t one_in, uint64_t random);
+/*
+ * The lots of one process's births, numbered as they come, from a random SEED. Of each N births in
+ * a row one is chosen, and of each SAMPLING_STRATA chosen ones in a row the numbers for their
+ * periods fall one into each of as many equal parts of the range: so the sums of many like threads
+ * vary little, and yet there is no order that a program could be in step with.
+ */
+#define SAMPLING_STRATA 16u
+bool sampling_birth_is_chosen(uint64_t seed, uint64_t number, uint32_t one_in);
+uint64_t sampling_birth_random(uint64_t seed, uint64_t number, uint32_t one_in);
 
 /* A thread that is older than this (in nominal periods) and not settled yet is weighed by
  * differences of its clock all the same: e(t) has come to its limit, and one life is long enough to

@@ -159,15 +159,16 @@ static void birth_open_event(const struct session *session, struct birth *birth,
 }
 
 /* Draws by lot what the birth's event is to be, or that it has none. */
-static void birth_draw(const struct session *session, struct birth *birth)
+static void birth_draw(struct session *session, struct birth *birth)
 {
-    uint64_t random = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)birth->tid << 36);
+    uint64_t number = __atomic_fetch_add(&session->births, 1, __ATOMIC_RELAXED);
+    uint64_t random = sampling_birth_random(session->seed, number, birth->one_in);
     if (__atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) != 0) {
         birth->plain = true;
         birth->period_ns = sampling_settled_period_ns(session->period_ns, random);
         return;
     }
-    birth->passed_over = !sampling_birth_is_chosen(birth->one_in, sampling_mix(random));
+    birth->passed_over = !sampling_birth_is_chosen(session->seed, number, birth->one_in);
     birth->period_ns = sampling_birth_period_ns(
         sampling_birth_nominal_ns(session->period_ns, birth->one_in), random);
 }
@@ -256,6 +257,7 @@ static void main_thread_open(struct session *session)
 int session_start(struct session *session, char *const *environment)
 {
     session->app_pid = (pid_t)sys0(SYS_getpid);
+    session->seed = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)session->app_pid << 36);
     out_path_expand(session, environment);
     int result = event_probe(&session->traits, session->config.kernel != CONFIG_KERNEL_NO);
     if (result != 0) {

@@ -53,6 +53,8 @@ struct session {
     bool refusal_told;        /* of kernel samples; a forked child need not say it again */
     bool had_threads;         /* the process had other threads than the calling one already */
     uint64_t cpu_at_start_ns; /* the process's CPU clock */
+    uint64_t seed;            /* of the births' lots, see sampling.h */
+    uint64_t births;          /* how many have drawn one */
     struct helper helper;
     struct mailbox mailbox;
 

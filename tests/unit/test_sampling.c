@@ -6,6 +6,7 @@
 
 #define NOMINAL 1001001u /* 999 Hz */
 #define DRAWS   100000u
+#define SEED    0x1234567890abcdefu
 
 struct life {
     double total;      /* mean of the weights' sum, in nominal periods */
@@ -91,10 +92,9 @@ static struct life live_thinned(uint64_t nominal, uint32_t one_in, uint64_t life
     double total = 0, early = 0, samples = 0;
     uint64_t own = sampling_birth_nominal_ns(nominal, one_in);
     for (uint64_t i = 0; i < 4 * DRAWS; i++) {
-        uint64_t random = sampling_mix(i);
-        if (!sampling_birth_is_chosen(one_in, sampling_mix(random)))
+        if (!sampling_birth_is_chosen(SEED, i, one_in))
             continue;
-        uint64_t period = sampling_birth_period_ns(own, random);
+        uint64_t period = sampling_birth_period_ns(own, sampling_birth_random(SEED, i, one_in));
         for (uint64_t t = period; t <= life_ns; t += period) {
             double weight = one_in * (double)sampling_birth_weight_ns(own, period, t, t == period);
             total += weight;
@@ -124,10 +124,57 @@ TEST(thinned_births_have_their_sum_and_shares)
 TEST(one_in_none_is_every_one)
 {
     for (uint64_t i = 0; i < 1000; i++)
-        CHECK(sampling_birth_is_chosen(0, sampling_mix(i)) &&
-              sampling_birth_is_chosen(1, sampling_mix(i)));
+        CHECK(sampling_birth_is_chosen(SEED, i, 0) && sampling_birth_is_chosen(SEED, i, 1));
     CHECK_U64(sampling_birth_nominal_ns(NOMINAL, 0), NOMINAL);
     CHECK_U64(sampling_birth_nominal_ns(NOMINAL, 1), NOMINAL);
+}
+
+TEST(of_each_n_births_one_is_chosen_and_none_is_favoured)
+{
+    unsigned chosen[8] = {0};
+    for (uint64_t block = 0; block < DRAWS; block++) {
+        unsigned in_block = 0;
+        for (uint64_t i = 0; i < 8; i++)
+            if (sampling_birth_is_chosen(SEED, block * 8 + i, 8)) {
+                in_block++;
+                chosen[i]++;
+            }
+        REQUIRE(in_block == 1);
+    }
+    for (unsigned i = 0; i < 8; i++)
+        CHECK(near(chosen[i], DRAWS / 8.0, DRAWS / 8.0 * 0.05)); /* 5 sigma */
+}
+
+/* Every round has one in each part; every place in a round has all parts in turn, evenly within. */
+TEST(the_numbers_of_births_are_spread)
+{
+    double sums[SAMPLING_STRATA] = {0};
+    for (uint64_t round = 0; round < DRAWS / 10; round++) {
+        uint32_t parts = 0;
+        for (uint64_t i = 0; i < SAMPLING_STRATA; i++) {
+            uint64_t random = sampling_birth_random(SEED, round * SAMPLING_STRATA + i, 1);
+            parts |= 1u << (random >> 60);
+            sums[i] += (double)random / 18446744073709551616.0;
+        }
+        REQUIRE(parts == 0xffff);
+    }
+    for (unsigned i = 0; i < SAMPLING_STRATA; i++)
+        CHECK(near(sums[i] / (DRAWS / 10), 0.5, 0.015)); /* 5 sigma */
+}
+
+/* 100 threads of a third of a period: independent draws would vary by 14 %. */
+TEST(sums_of_few_short_threads_vary_little)
+{
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        double total = 0;
+        for (uint64_t i = 0; i < 100; i++) {
+            uint64_t random = sampling_birth_random(sampling_mix(seed), i, 1);
+            uint64_t period = sampling_birth_period_ns(NOMINAL, random);
+            if (period <= NOMINAL / 3)
+                total += (double)sampling_birth_weight_ns(NOMINAL, period, period, true);
+        }
+        CHECK(near(total / NOMINAL, 33.3, 7));
+    }
 }
 
 TEST(settled_periods_spread_evenly_around_the_nominal)
