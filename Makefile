@@ -155,6 +155,13 @@ check-e2e: all
 check-rules: all
 	$(Q)$(RUN_TESTS) $(RULES)
 
+# Everything at once, for SECONDS, drawn from SEED.
+SECONDS := 60
+SEED    :=
+.PHONY: stress
+stress: all
+	$(Q)B=$(B) $(PYTHON) tests/stress/storm.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
 unit-sanitized:
 	$(Q)$(MAKE) --no-print-directory unit SAN=$(CHECK_SAN)
 
@@ -211,6 +218,7 @@ help:
 	@echo 'make check-unit    unit tests alone; also SAN=address,undefined or SAN=thread'
 	@echo 'make check-e2e     end-to-end tests alone; T=tests/e2e/test_x.py: that one'
 	@echo 'make check-rules   what may call, export and include what'
+	@echo 'make stress        everything at once, for SECONDS ($(SECONDS)), drawn from SEED (the time)'
 	@echo 'make bench         measure what profiling costs'
 	@echo 'make format        clang-format; format-check: only tell'
 	@echo 'make install       below PREFIX ($(PREFIX)), with DESTDIR in front; uninstall'
