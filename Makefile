@@ -180,7 +180,7 @@ examples: $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c))
 $(B)/examples/%: examples/%.c
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
-	$(Q)$(CC) $(WARNINGS) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $<
+	$(Q)$(CC) $(WARNINGS) $(CFLAGS) -Iinclude -pthread $(LDFLAGS) -o $@ $<
 
 bench: all
 	$(Q)B=$(B) CC='$(CC)' $(PYTHON) scripts/bench

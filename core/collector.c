@@ -22,6 +22,7 @@ int collector_init(struct collector *collector, const struct collector_setup *se
     struct arena *arena = setup->arena;
     *collector = (struct collector){
         .arena = arena,
+        .labels = setup->labels,
         .between_records = setup->between_records,
         .context = setup->context,
         .bounce = arena_alloc(arena, RECORD_BYTES_MAX),
@@ -39,6 +40,7 @@ int collector_init(struct collector *collector, const struct collector_setup *se
     modules_scan(&collector->modules);
     int result = stack_builder_init(&collector->stacks, &collector->modules, &collector->unwinder,
                                     &collector->profile, setup->config->threads, arena);
+    collector->stacks.labels = setup->labels;
     return result != 0 ? result : threads_init(&collector->threads, &setup->plan, arena);
 }
 
@@ -146,9 +148,25 @@ static void pass_sample(struct thread *thread, const struct record *record)
         thread->count_ns = record->sample.count_ns;
 }
 
+/* The label that THREAD had at TIME_NS. */
+static uint32_t label_then(struct collector *collector, struct thread *thread, uint64_t time_ns)
+{
+    struct labels *labels = collector->labels;
+    if (labels == NULL)
+        return LABEL_NONE;
+    uint32_t taken = __atomic_load_n(&labels->taken, __ATOMIC_ACQUIRE);
+    if (thread->label_entry == LABEL_NO_ENTRY && thread->labels_taken != taken) {
+        thread->labels_taken = taken;
+        thread->label_entry = label_entry_of(labels, thread->tid);
+    }
+    return thread->label_entry == LABEL_NO_ENTRY ? LABEL_NONE
+                                                 : label_at(labels, thread->label_entry, time_ns);
+}
+
 static void handle_sample(struct collector *collector, struct thread *thread,
                           const struct record *record)
 {
+    thread->label = label_then(collector, thread, record->time_ns);
     uint64_t weight_ns = without_kernel_time(collector, thread, weigh(collector, thread, record));
     thread->sampled = true;
     thread->period_is_new = thread->lost_since_sample = false;
@@ -295,6 +313,8 @@ void collector_drain(struct collector *collector, uint64_t until_ns)
             due[0] = due[--count];
         due_sink(due, count, 0);
     }
+    if (collector->labels != NULL)
+        labels_advance(collector->labels, until_ns);
 }
 
 void collector_drain_thread(struct collector *collector, struct thread *thread, uint64_t until_ns)
@@ -303,4 +323,11 @@ void collector_drain_thread(struct collector *collector, struct thread *thread, 
     while (!collector->exec_seen && ring_has_data(&thread->ring) &&
            ring_peek_time_ns(&thread->ring) <= until_ns)
         handle_next(collector, thread);
+}
+
+void collector_close(struct collector *collector)
+{
+    for (uint32_t i = 0; i < collector->threads.used; i++)
+        event_close(&collector->threads.list[i].event);
+    modules_close(&collector->modules);
 }

@@ -13,6 +13,7 @@
 
 #include "app_memory.h"
 #include "config.h"
+#include "labels.h"
 #include "mailbox.h"
 #include "modules.h"
 #include "profile.h"
@@ -28,6 +29,7 @@ struct collector {
     struct profile profile;
     struct stack_builder stacks;
     struct threads threads;
+    struct labels *labels; /* NULL: none */
 
     /* Called between records: lets the helper be stopped where it holds nothing (fork). */
     void (*between_records)(void *context);
@@ -55,7 +57,8 @@ struct collector_setup {
     const struct config *config;
     struct threads_plan plan;
     const struct unwind_library *library;
-    uint64_t our_address; /* any code address of selfsample itself */
+    uint64_t our_address;  /* any code address of selfsample itself */
+    struct labels *labels; /* what the app's threads say of themselves; NULL: nothing */
     void (*between_records)(void *context);
     void *context;
 };
@@ -77,6 +80,9 @@ void collector_drain_thread(struct collector *collector, struct thread *thread, 
 
 /* Tells what the process has used, by its clock, when all records up to now are handled. */
 void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns);
+
+/* Ends all events and gives back what is not in the arena. */
+void collector_close(struct collector *collector);
 
 /* Lets the helper be stopped here, as between records. */
 void collector_pause(const struct collector *collector);

@@ -195,6 +195,19 @@ static void scan_conclude(const struct scan *scan)
     }
 }
 
+/* Threads that set a label and ended before they were known never give their entries back. */
+static void labels_sweep(const struct collector *collector)
+{
+    struct labels *labels = collector->labels;
+    if (labels == NULL || labels->used < LABEL_ENTRIES / 2)
+        return;
+    for (uint32_t i = 0; i < LABEL_ENTRIES; i++) {
+        pid_t tid = __atomic_load_n(&labels->entries[i].tid, __ATOMIC_ACQUIRE);
+        if (tid > 0 && !thread_exists(collector->threads.plan.app_pid, tid))
+            label_entry_free(&labels->entries[i]);
+    }
+}
+
 /* Unknown threads: soon where a record told of one, else now and then. A thread that has a slot
  * reserved is about to come by itself, and gets some time for that. */
 static void scan_if_due(struct housekeeping *house, const struct mailbox *mailbox, uint64_t now_ns)
@@ -211,6 +224,7 @@ static void scan_if_due(struct housekeeping *house, const struct mailbox *mailbo
     struct scan scan = {house, now_ns};
     if (proc_tasks_read(collector->threads.plan.app_pid, scan_thread, &scan) == 0)
         scan_conclude(&scan);
+    labels_sweep(collector);
 }
 
 /* Would an event of the helper's suit THREAD better than what it has? */
@@ -232,11 +246,20 @@ static bool wants_event(const struct collector *collector, const struct thread *
            cpu_ns == 0;
 }
 
+/* Gives back what a thread that has ended had among the labels. */
+static void label_release(struct labels *labels, pid_t tid)
+{
+    uint32_t entry = labels != NULL ? label_entry_of(labels, tid) : LABEL_NO_ENTRY;
+    if (entry != LABEL_NO_ENTRY)
+        label_entry_free(&labels->entries[entry]);
+}
+
 static void look_after(struct housekeeping *house, struct thread *thread, uint64_t now_ns)
 {
     struct collector *collector = house->collector;
     if (thread->dead) {
         account_close(collector, thread);
+        label_release(collector->labels, thread->tid);
         threads_retire(&collector->threads, thread);
     } else if (wants_event(collector, thread, now_ns)) {
         settle(house, thread);

@@ -31,7 +31,8 @@ static void kernel_refusal_put(struct publisher *publisher)
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
-    *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
+    *publisher = (struct publisher){
+        .session = session, .collector = collector, .writings = session->writings, .report_fd = -1};
     status_open(&publisher->status, session->app_pid);
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
     kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
@@ -126,6 +127,7 @@ static int write_profile(struct publisher *publisher)
     if (result != 0)
         return result;
     publisher->writings++;
+    publisher->session->writings = publisher->writings;
     tell_file(publisher, publisher->out);
     return 0;
 }
@@ -188,6 +190,21 @@ static void summary_notice(struct publisher *publisher, const struct summary *su
     struct text lines = text_over(buffer, sizeof buffer);
     summary_print(summary, &lines);
     notice(publisher, buffer);
+}
+
+/* What went wrong with labels, if the app sets any. */
+static void labels_notice(struct publisher *publisher)
+{
+    const struct labels *labels = &publisher->session->labels;
+    uint32_t refused = __atomic_load_n(&labels->refused, __ATOMIC_RELAXED);
+    if (refused == 0)
+        return;
+    char line[256];
+    struct text text = text_over(line, sizeof line);
+    text_put(&text, "selfsample: more than ");
+    text_put_u64(&text, LABELS_MAX);
+    text_put(&text, " different labels: those beyond are [other labels]");
+    notice(publisher, line);
 }
 
 /* Whoever tells the summary, the command or this process, tells the error with it. */
@@ -271,9 +288,18 @@ void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
     bool too_short = is_too_short(publisher, app_cpu_ns);
     if (!has_nothing(publisher, app_cpu_ns))
         error = write_profile(publisher);
+    publisher->session->finish_result =
+        error == 0 && has_nothing(publisher, app_cpu_ns) ? -ENODATA : error;
     struct summary summary = summarize(publisher, app_cpu_ns);
     summary.too_short = too_short;
+    labels_notice(publisher);
     tell(publisher, &summary, error);
+}
+
+void publisher_close(struct publisher *publisher)
+{
+    kernel_symbols_close(&publisher->kernel);
+    arena_destroy(&publisher->arena);
 }
 
 void publisher_fail(struct publisher *publisher, int error)
@@ -282,5 +308,6 @@ void publisher_fail(struct publisher *publisher, int error)
                               .program = publisher->session->program,
                               .engine = "perf"};
     tell(publisher, &summary, error);
+    publisher->session->finish_result = error;
     __atomic_store_n(&publisher->session->progress, SESSION_DONE, __ATOMIC_RELEASE);
 }

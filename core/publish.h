@@ -54,6 +54,9 @@ void publisher_tell_pause(struct publisher *publisher, bool paused);
  * no file: there is nothing in it to see. */
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns);
 
+/* Gives its memory back. */
+void publisher_close(struct publisher *publisher);
+
 /* There will be no profile: tells why. Nothing is left to do then. */
 void publisher_fail(struct publisher *publisher, int error);
 

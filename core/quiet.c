@@ -101,6 +101,12 @@ void quiet_end(struct quiet *quiet)
         sys3(SYS_futex, &quiet->turn, FUTEX_WAKE, INT_MAX);
 }
 
+void quiet_resign(struct quiet *quiet)
+{
+    if ((__atomic_load_n(&quiet->turn, __ATOMIC_SEQ_CST) & 1) != 0)
+        quiet_end(quiet);
+}
+
 void quiet_yield(struct quiet *quiet, const struct quiet_patience *patience)
 {
     if (!somebody_forks(quiet))

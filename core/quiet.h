@@ -55,6 +55,9 @@ struct quiet_patience {
 void quiet_begin(struct quiet *quiet, const struct quiet_patience *patience);
 void quiet_end(struct quiet *quiet);
 
+/* In the app, of a helper that has ended: its work, if it was killed at any, holds no fork up. */
+void quiet_resign(struct quiet *quiet);
+
 /* In the midst of such work, where nothing is half-done: lets the forks go that wait. */
 void quiet_yield(struct quiet *quiet, const struct quiet_patience *patience);
 

@@ -79,6 +79,7 @@ static bool run_init(struct run *run, struct session *session)
                  .app_pid = session->app_pid},
         .library = &session->library,
         .our_address = session->our_address,
+        .labels = &session->labels,
         .between_records = quiet_keep,
         .context = session,
     };
@@ -234,6 +235,20 @@ static void sleep_if_idle(struct session *session, uint32_t wakes, uint64_t ns)
     __atomic_store_n(&session->sleeps_long, 0, __ATOMIC_RELAXED);
 }
 
+/* The app goes on without us: all that is ours in its memory goes. */
+static void run_release(struct run *run)
+{
+    struct session *session = run->session;
+    struct quiet_patience fork_patience = patience(session);
+    quiet_begin(&session->quiet, &fork_patience);
+    if (session->library.address_space != NULL)
+        unwind_library_forget(&session->library);
+    quiet_end(&session->quiet);
+    collector_close(&run->collector);
+    publisher_close(&run->publisher);
+    arena_destroy(&run->arena);
+}
+
 void session_run(void *context)
 {
     struct session *session = context;
@@ -265,5 +280,7 @@ void session_run(void *context)
     if (run.app_cpu_ns < run.collector.longest_ns)
         run.app_cpu_ns = run.collector.longest_ns;
     publisher_finish(&run.publisher, run.app_cpu_ns);
+    if (__atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS)
+        run_release(&run);
     __atomic_store_n(&session->progress, SESSION_DONE, __ATOMIC_RELEASE);
 }

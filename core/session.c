@@ -2,6 +2,7 @@
  * errno. */
 #include "session.h"
 
+#include <linux/futex.h>
 #include <sys/prctl.h>
 
 #include "message.h"
@@ -29,6 +30,8 @@
 #define STUCK_NS         3000000000u
 #define END_WAIT_NS      10000000000u
 #define END_WAIT_PART_NS 100000000u
+#define PAUSE_WAIT_NS    1000000000u
+#define ANSWER_PART_NS   20000000u
 
 static void complain(void *context, const char *line)
 {
@@ -62,8 +65,6 @@ static unsigned rate_capped(unsigned asked_hz)
 /* Is this program one to be profiled, by its name and by the options? */
 static bool is_wanted(const struct config *config, const char *program)
 {
-    if (!config->enabled)
-        return false;
     if (config->only[0] != '\0')
         return pattern_list_match(config->only, program);
     return !pattern_list_match(TRACERS, program);
@@ -183,7 +184,7 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     uint64_t start_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     struct birth *birth = &slot->birth;
     *birth = (struct birth){.tid = birth->tid, .event.fd = -1, .one_in = one_in};
-    if (birth->tid != session->app_pid)
+    if (birth->tid != session->first_tid)
         birth->before_ns = start_cpu_ns;
     birth_draw(session, birth);
     struct event_shape shape = *unperiodic;
@@ -214,6 +215,12 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
         (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&shape) - BIRTH_SPARE_BYTES) &
         ~7u;
     slot->birth.tid = (pid_t)sys0(SYS_gettid);
+    /* The session may have been stopped since the thread was made. */
+    if (session->app_pid == 0 ||
+        __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS) {
+        mailbox_cancel(slot);
+        return;
+    }
     uint32_t waiting = birth_begin(session, slot, &shape, one_in != 0 ? one_in : 1);
     if (waiting % BIRTHS_TO_WAKE == 0 ||
         __atomic_load_n(&session->sleeps_long, __ATOMIC_SEQ_CST) != 0)
@@ -242,20 +249,22 @@ static bool has_other_threads(void)
            status.st_nlink != 3;
 }
 
-/* The first thread of the process: a larger ring, since the helper has yet to get going. Last of
- * all, so that our own start is not the app's time. */
-static void main_thread_open(struct session *session)
+/* The thread that starts the session, most often the first of the process: a larger ring, since the
+ * helper has yet to get going. Last of all, so that our own start is not the app's time. */
+static void first_thread_open(struct session *session)
 {
     session->cpu_at_start_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     const struct event_shape shape = {.stack_bytes = MAIN_STACK_BYTES,
                                       .ring_bytes = MAIN_RING_BYTES};
     struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
-    slot->birth.tid = session->app_pid;
+    slot->birth.tid = session->first_tid = (pid_t)sys0(SYS_gettid);
     birth_begin(session, slot, &shape, 1);
 }
 
 int session_start(struct session *session, char *const *environment)
 {
+    if (session->given_up)
+        return -EBUSY;
     session->app_pid = (pid_t)sys0(SYS_getpid);
     session->seed = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)session->app_pid << 36);
     out_path_expand(session, environment);
@@ -277,25 +286,35 @@ int session_start(struct session *session, char *const *environment)
         session->app_pid = 0;
         return result;
     }
-    main_thread_open(session);
+    first_thread_open(session);
     return 0;
 }
 
-void session_abandon(struct session *session, struct quiet_fork fork)
+/* Makes the words that both sides share ready for another session. */
+static void forget(struct session *session)
 {
     struct helper *helper = &session->helper;
     session->app_pid = 0;
-    /* A copy of libunwind with a lock taken would never come free. */
-    if (!quiet_is_sure(&session->quiet, fork))
-        session->library.address_space = NULL;
     session->births_one_in = session->born_unsettled = session->sleeps_long = 0;
+    session->birth_ring_bytes = 0;
     session->finish_wanted = session->progress = 0;
-    session->quiet = (struct quiet){0};
     session->notice[0] = '\0';
     /* A child of a paused process is paused. */
     *helper = (struct helper){.pause_wanted = helper->pause_wanted};
     session->paused = 0;
     session->snapshot.state = SESSION_ASK_NONE;
+}
+
+void session_abandon(struct session *session, struct quiet_fork fork)
+{
+    session->app_pid = 0;
+    /* A copy of libunwind with a lock taken would never come free. */
+    if (!quiet_is_sure(&session->quiet, fork))
+        session->library.address_space = NULL;
+    session->quiet = (struct quiet){0};
+    session->writings = 0;
+    session->given_up = false;
+    forget(session);
     __builtin_memset(&session->mailbox, 0, sizeof session->mailbox);
 }
 
@@ -317,26 +336,118 @@ static bool end_wait(struct session *session)
     return true;
 }
 
+/* Has the helper finish, and says what is to be said. 0, -ETIMEDOUT or -EOWNERDEAD. */
+static int finish(struct session *session, enum session_finish how)
+{
+    pid_t helper_pid = (pid_t)__atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE);
+    bool was_alive = helper_pid != 0;
+    __atomic_store_n(&session->finish_wanted, how, __ATOMIC_RELEASE);
+    helper_wake(&session->helper);
+    bool ended = end_wait(session);
+    bool done = __atomic_load_n(&session->progress, __ATOMIC_ACQUIRE) == SESSION_DONE;
+    int result = done ? 0 : ended ? -EOWNERDEAD : -ETIMEDOUT;
+    if (session->notice[0] != '\0')
+        message_write(2, session->notice);
+    else if (result == -ETIMEDOUT)
+        message_write(2, "selfsample: the helper is stuck; the profile may be missing");
+    else if (result == -EOWNERDEAD)
+        message_write(2, "selfsample: the helper was killed; the profile since the last checkpoint "
+                         "is lost");
+    if (ended && was_alive)
+        helper_reap(&session->helper, helper_pid);
+    return ended ? result : -ETIMEDOUT;
+}
+
 void session_end(struct session *session)
 {
     if (!session_is_mine(session))
         return;
-    pid_t helper_pid = (pid_t)__atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE);
-    bool was_alive = helper_pid != 0;
-    __atomic_store_n(&session->finish_wanted, 1, __ATOMIC_RELEASE);
-    helper_wake(&session->helper);
-    bool ended = end_wait(session);
-    if (session->notice[0] != '\0')
-        message_write(2, session->notice);
-    else if (!ended || __atomic_load_n(&session->progress, __ATOMIC_ACQUIRE) != SESSION_DONE)
-        message_write(2, was_alive && !ended
-                             ? "selfsample: the helper is stuck; the profile may be missing"
-                             : "selfsample: the helper was killed; the profile since the last "
-                               "checkpoint is lost");
-    if (ended && was_alive)
-        helper_reap(&session->helper, helper_pid);
+    finish(session, SESSION_ENDS);
     helper_reap_former();
     session->app_pid = 0;
+}
+
+/* Threads that began after the helper's last look: their events are not wanted any more. */
+static void births_discard(struct session *session)
+{
+    struct birth birth;
+    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
+        if (mailbox_take(&session->mailbox, i, &birth) && !birth.ended)
+            event_close(&birth.event);
+}
+
+int session_stop(struct session *session)
+{
+    if (!session_is_mine(session))
+        return -ESRCH;
+    int result = finish(session, SESSION_STOPS);
+    session->app_pid = 0;
+    session->given_up = result == -ETIMEDOUT;
+    if (session->given_up)
+        return result;
+    quiet_resign(&session->quiet);
+    births_discard(session);
+    session->helper.pause_wanted = 0;
+    forget(session);
+    return result != 0 ? result : session->finish_result;
+}
+
+/* Waits until *WORD is WANTED, woken by a futex. 0, -EOWNERDEAD or -ETIMEDOUT. */
+static int answer_wait(struct session *session, const uint32_t *word, uint32_t wanted,
+                       uint64_t limit_ns)
+{
+    uint64_t end_ns = sys_clock_ns(CLOCK_MONOTONIC) + limit_ns;
+    const struct timespec part = {0, ANSWER_PART_NS};
+    helper_wake(&session->helper);
+    for (;;) {
+        uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+        if (now == wanted)
+            return 0;
+        if (__atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE) == 0)
+            return -EOWNERDEAD;
+        if (sys_clock_ns(CLOCK_MONOTONIC) > end_ns)
+            return -ETIMEDOUT;
+        sys4(SYS_futex, word, FUTEX_WAIT, now, &part);
+    }
+}
+
+int session_pause(struct session *session, bool paused)
+{
+    if (!session_is_mine(session))
+        return -ESRCH;
+    __atomic_store_n(&session->helper.pause_wanted, paused, __ATOMIC_RELEASE);
+    return answer_wait(session, &session->paused, paused, PAUSE_WAIT_NS);
+}
+
+/* The helper has a working directory of its own. */
+static int snapshot_name(struct session_snapshot *snapshot, const char *path)
+{
+    struct text text = text_over(snapshot->path, sizeof snapshot->path);
+    if (path[0] != '/' && path[0] != '\0') {
+        long length = sys2(SYS_getcwd, snapshot->path, sizeof snapshot->path);
+        if (length < 0)
+            return (int)length;
+        text.length = (size_t)length - 1;
+        text_put_char(&text, '/');
+    }
+    text_put(&text, path);
+    return text.cut ? -ENAMETOOLONG : 0;
+}
+
+int session_snapshot(struct session *session, const char *path)
+{
+    struct session_snapshot *snapshot = &session->snapshot;
+    if (!session_is_mine(session))
+        return -ESRCH;
+    /* The last one was given up, and is still being written. */
+    if (__atomic_load_n(&snapshot->state, __ATOMIC_ACQUIRE) == SESSION_ASK_WAITS)
+        return -EBUSY;
+    int named = snapshot_name(snapshot, path);
+    if (named != 0)
+        return named;
+    __atomic_store_n(&snapshot->state, SESSION_ASK_WAITS, __ATOMIC_RELEASE);
+    int result = answer_wait(session, &snapshot->state, SESSION_ASK_ANSWERED, END_WAIT_NS);
+    return result != 0 ? result : snapshot->result;
 }
 
 struct quiet_fork session_quiet(struct session *session)

@@ -6,9 +6,10 @@
  * in its arenas, which a fork does not copy.
  *
  * Who may call what: session_configure, session_start and session_abandon where the process has one
- * thread (constructor, child after fork); session_open_birth in a new thread for itself;
- * session_end once, at exit; session_quiet and session_resume around a fork. All of these run in
- * the app's threads and leave errno alone. session_run is the helper.
+ * thread (constructor, child after fork), and session_start as well after a session_stop;
+ * session_open_birth in a new thread for itself; session_end once, at exit; session_quiet and
+ * session_resume around a fork; session_stop, session_pause and session_snapshot one at a time. All
+ * of these run in the app's threads and leave errno alone. session_run is the helper.
  */
 #ifndef SELFSAMPLE_CORE_SESSION_H
 #define SELFSAMPLE_CORE_SESSION_H
@@ -20,6 +21,7 @@
 #include "config.h"
 #include "event.h"
 #include "helper.h"
+#include "labels.h"
 #include "mailbox.h"
 #include "outpath.h"
 #include "quiet.h"
@@ -30,6 +32,13 @@
 #define SESSION_DONE          UINT32_MAX /* progress of a helper that has done all it had to */
 
 /* A snapshot that the app asks for. One at a time: the app's callers take turns. */
+/* What finish_wanted may say. */
+enum session_finish {
+    SESSION_GOES_ON,
+    SESSION_ENDS,  /* the process does, too */
+    SESSION_STOPS, /* the process goes on: nothing of the session may stay */
+};
+
 enum session_ask { SESSION_ASK_NONE, SESSION_ASK_WAITS, SESSION_ASK_ANSWERED };
 struct session_snapshot {
     uint32_t state;           /* enum session_ask; futex */
@@ -51,17 +60,20 @@ struct session {
     struct event_traits traits;
     int64_t paranoid;         /* kernel.perf_event_paranoid, where kernel samples are refused */
     bool refusal_told;        /* of kernel samples; a forked child need not say it again */
+    pid_t first_tid;          /* of the thread that started it */
+    bool given_up;            /* its helper is stuck, and lives on in this memory */
     bool had_threads;         /* the process had other threads than the calling one already */
     uint64_t cpu_at_start_ns; /* the process's CPU clock */
     uint64_t seed;            /* of the births' lots, see sampling.h */
     uint64_t births;          /* how many have drawn one */
     struct helper helper;
     struct mailbox mailbox;
+    struct labels labels; /* both sides'; they outlast sessions */
 
     struct quiet quiet; /* between the helper and forking threads */
 
     /* said by the app */
-    uint32_t finish_wanted; /* it is about to end and waits for the file */
+    uint32_t finish_wanted; /* enum session_finish: it waits for the file */
     struct session_snapshot snapshot;
 
     /* said by the helper */
@@ -71,12 +83,14 @@ struct session {
     uint32_t sleeps_long;      /* a birth should wake it */
     uint32_t progress;         /* moves as long as it gets on */
     uint32_t paused;           /* what is in force, of helper.pause_wanted; futex */
+    uint64_t writings;         /* files, of all sessions of this process */
+    int finish_result; /* of the last writing: 0 or -errno, -ENODATA where there was nothing */
     char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
 };
 
 /*
  * Reads the options for PROGRAM (a path) from ENVIRONMENT, telling mistakes on stderr. Returns
- * whether this program is to be profiled.
+ * whether this program may be profiled; config.enabled tells whether it is to be from the start.
  */
 bool session_configure(struct session *session, const char *program, char *const *environment);
 
@@ -99,6 +113,24 @@ void session_tell_end(struct session *session);
 
 /* Asks for the profile and waits until it is on disk, as long as the helper gets on. */
 void session_end(struct session *session);
+
+/*
+ * The same where the process goes on: afterwards there is no session, and nothing of it is left. In
+ * any thread, but one at a time. 0 or -errno: of the writing; -ENODATA: there was nothing to write;
+ * -ESRCH: there is no session; -EOWNERDEAD: the helper was killed; -ETIMEDOUT: it is stuck, and
+ * there can be no other session.
+ */
+int session_stop(struct session *session);
+
+/*
+ * Pauses or resumes, and waits until that is in force. 0 or -errno: -ESRCH: there is no session;
+ * -EOWNERDEAD: its helper was killed; -ETIMEDOUT: it did not answer in time and will do it later.
+ */
+int session_pause(struct session *session, bool paused);
+
+/* Writes a snapshot to PATH ("": where the profile goes) and waits until it is there; one call at a
+ * time. As session_pause, or the -errno of the writing; -ENODATA: there is nothing to write yet. */
+int session_snapshot(struct session *session, const char *path);
 
 /* Waits, but not for long, until the helper holds nothing that a fork should not copy. */
 struct quiet_fork session_quiet(struct session *session);

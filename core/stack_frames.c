@@ -18,9 +18,12 @@ int stack_builder_init(struct stack_builder *builder, struct modules *modules,
         .threads = threads,
         .ips = arena_alloc_array(arena, UNWIND_FRAMES_MAX, sizeof(uint64_t)),
         .frames = arena_alloc_array(arena, STACK_FRAMES_MAX, sizeof(uint32_t)),
+        .label_frames = arena_alloc_array(arena, LABEL_IDS, sizeof(uint32_t)),
     };
     sequence_init(&builder->texts, arena, STACK_TEXT_BYTES);
-    return builder->ips != NULL && builder->frames != NULL ? 0 : -ENOMEM;
+    bool complete =
+        builder->ips != NULL && builder->frames != NULL && builder->label_frames != NULL;
+    return complete ? 0 : -ENOMEM;
 }
 
 /* The frame of a text; the same text is always the same frame. */
@@ -64,6 +67,30 @@ static uint32_t thread_frame(struct stack_builder *builder, struct thread *threa
         text_put_u64(&text, (uint64_t)thread->tid);
     }
     return text_frame(builder, buffer, !by_tid, &thread->text);
+}
+
+/* The frame of a label that is not LABEL_NONE. */
+static uint32_t label_frame(struct stack_builder *builder, uint32_t label)
+{
+    if (builder->label_frames[label] != 0)
+        return builder->label_frames[label] - 1;
+    char buffer[STACK_TEXT_BYTES];
+    struct text text = text_over(buffer, sizeof buffer);
+    folded_clean_name(&text, label_text(builder->labels, label));
+    uint32_t frame = fixed_frame(builder, buffer);
+    builder->label_frames[label] = frame + 1; /* of PROFILE_NONE: 0 */
+    return frame;
+}
+
+/* What stands above a thread's functions. Returns how many frames. */
+static size_t put_thread_frames(struct stack_builder *builder, struct thread *thread)
+{
+    size_t count = 0;
+    if (builder->threads != CONFIG_THREADS_NONE)
+        builder->frames[count++] = thread_frame(builder, thread);
+    if (builder->labels != NULL && thread->label != LABEL_NONE)
+        builder->frames[count++] = label_frame(builder, thread->label);
+    return count;
 }
 
 static uint32_t code_frame(struct stack_builder *builder, uint64_t ip, bool *ours)
@@ -117,9 +144,7 @@ static size_t put_kernel_frames(struct stack_builder *builder, const struct reco
 size_t stack_frames(struct stack_builder *builder, struct thread *thread,
                     const struct record *record, enum unwind_end *end)
 {
-    size_t count = 0;
-    if (builder->threads != CONFIG_THREADS_NONE)
-        builder->frames[count++] = thread_frame(builder, thread);
+    size_t count = put_thread_frames(builder, thread);
     count = put_user_frames(builder, record, count, end);
     return put_kernel_frames(builder, record, count);
 }
@@ -128,10 +153,9 @@ void stack_frames_book(struct stack_builder *builder, struct thread *thread, con
                        uint64_t weight_ns)
 {
     struct profile *profile = builder->profile;
-    uint32_t node = PROFILE_NONE;
-    if (builder->threads != CONFIG_THREADS_NONE)
-        node = profile_child(profile, PROFILE_NONE, thread_frame(builder, thread));
-    node = profile_child(profile, node, fixed_frame(builder, what));
+    size_t count = put_thread_frames(builder, thread);
+    builder->frames[count++] = fixed_frame(builder, what);
+    uint32_t node = profile_node_for(profile, builder->frames, count);
     if (node != PROFILE_NONE)
         profile_top_up(profile, node, weight_ns);
 }

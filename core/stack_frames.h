@@ -1,6 +1,6 @@
 /*
- * One sample's frames, as the profile wants them: root first, the thread on top, the kernel's part
- * at the leaf, frames of selfsample itself left out.
+ * One sample's frames, as the profile wants them: root first, the thread on top, under it the label
+ * that the thread had, the kernel's part at the leaf, frames of selfsample itself left out.
  *
  * Thread safety: one task at a time; the helper.
  */
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "labels.h"
 #include "modules.h"
 #include "profile.h"
 #include "sequence.h"
@@ -22,9 +23,9 @@
 #define FRAME_OF_KERNEL  0xfffffff1u
 #define FRAME_OF_UNKNOWN 0xfffffff2u /* an address where no code is known */
 
-#define STACK_TEXT_BYTES        40u
+#define STACK_TEXT_BYTES        72u
 #define STACK_KERNEL_FRAMES_MAX 256u
-#define STACK_FRAMES_MAX        (UNWIND_FRAMES_MAX + STACK_KERNEL_FRAMES_MAX + 4u)
+#define STACK_FRAMES_MAX        (UNWIND_FRAMES_MAX + STACK_KERNEL_FRAMES_MAX + 5u)
 
 struct record;
 
@@ -35,11 +36,15 @@ struct stack_builder {
     struct profile *profile;
     enum config_threads threads; /* how a thread's own frame is made */
     struct sequence texts;       /* of char[STACK_TEXT_BYTES] */
+    const struct labels *labels; /* NULL: none */
+    uint32_t *label_frames;      /* of each label, plus 1; 0: not made yet */
     uint64_t *ips;               /* of the sample in work, leaf first */
     uint32_t *frames;            /* of the sample in work, root first */
 };
 
-/* 0, or -ENOMEM. All arguments outlive BUILDER. */
+/* 0, or -ENOMEM. All arguments outlive BUILDER, and so does builder->labels, to be set by the
+ * caller.
+ */
 int stack_builder_init(struct stack_builder *builder, struct modules *modules,
                        struct unwinder *unwinder, struct profile *profile,
                        enum config_threads threads, struct arena *arena);

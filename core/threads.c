@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include "labels.h"
 #include "number_file.h"
 #include "profile.h"
 #include "record.h"
@@ -68,6 +69,7 @@ static struct thread *entry_make(struct threads *threads, pid_t tid, uint64_t no
     *thread = (struct thread){.tid = tid,
                               .event.fd = -1,
                               .text = UINT32_MAX,
+                              .label_entry = LABEL_NO_ENTRY,
                               .last_node = PROFILE_NONE,
                               .one_in = 1,
                               .birth_nominal_ns = threads->plan.period_ns,
@@ -389,6 +391,16 @@ uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid)
     char path[64];
     task_path(path, sizeof path, app_pid, tid, "/schedstat");
     return number_file_read(path, 0);
+}
+
+bool thread_exists(pid_t app_pid, pid_t tid)
+{
+    char path[64];
+    task_path(path, sizeof path, app_pid, tid, "/comm");
+    int fd = sys_open(path, O_RDONLY, 0);
+    if (fd >= 0)
+        sys_close(fd);
+    return fd >= 0;
 }
 
 uint64_t threads_budget_bytes(void)

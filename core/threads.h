@@ -34,6 +34,9 @@ struct thread {
     uint32_t stack_bytes;      /* of each sample's copy */
     uint32_t text;             /* index of its frame's text, UINT32_MAX: not made yet */
     uint64_t birth_nominal_ns; /* of its first event, see sampling.h */
+    uint32_t label;            /* at its last sample, see labels.h */
+    uint32_t label_entry;      /* LABEL_NO_ENTRY: none known */
+    uint32_t labels_taken;     /* labels->taken when that was last looked for */
     uint64_t owed_ns;       /* used before it could be sampled; its next sample weighs that too */
     uint64_t end_cpu_ns;    /* its CPU clock at its end, as it told it; 0: it did not */
     uint64_t birth_cpu_ns;  /* its CPU clock when its first event began to count */
@@ -155,6 +158,9 @@ void thread_refresh_name(pid_t app_pid, struct thread *thread);
 /* The CPU time of a thread by its schedstat file, ns: up to a tick behind where it is running now;
  * 0 where it can't be read. */
 uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid);
+
+/* Is there such a thread in the process? */
+bool thread_exists(pid_t app_pid, pid_t tid);
 
 /* Bytes of memory this process may lock for rings: what perf grants, and RLIMIT_MEMLOCK. */
 uint64_t threads_budget_bytes(void);

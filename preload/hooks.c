@@ -51,6 +51,8 @@ static void at_thread_end(void *round)
 
 void hooks_prepare(void)
 {
+    if (has_end_key)
+        return;
     has_end_key = pthread_key_create(&end_key, at_thread_end) == 0;
     if (has_end_key && end_key >= KEYS_WITHOUT_MALLOC) {
         pthread_key_delete(end_key);

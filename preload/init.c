@@ -15,29 +15,26 @@
 
 #include "../core/message.h"
 #include "hooks.h"
-
-#include "../include/selfsample.h"
+#include "init.h"
 
 struct session session;
+enum library_state library_state;
 
 /* libc's own registration, for a handler that belongs to no library: it is not run when one is
  * unloaded. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *library);
 int __cxa_at_quick_exit(void (*function)(void *), void *library);
 
-#define TEXT(value)  #value
-#define TEXT_(value) TEXT(value)
-
-__attribute__((visibility("default"))) const char *selfsample_version(void)
-{
-    return TEXT_(SELFSAMPLE_VERSION_MAJOR) "." TEXT_(SELFSAMPLE_VERSION_MINOR) "." TEXT_(
-        SELFSAMPLE_VERSION_PATCH);
-}
-
 static void at_exit(void *unused)
 {
     (void)unused;
+    if (!session_is_mine(&session)) /* a copied lock could be somebody's who is not here */
+        return;
+    /* Another thread may be just starting or stopping it. */
+    int locked = api_lock();
     session_end(&session);
+    if (locked == 0)
+        api_unlock();
 }
 
 /* Of the thread that forks, and of its copy in the child. */
@@ -57,6 +54,7 @@ static void after_fork_in_child(void)
 {
     int error = errno;
     bool profiled = session.app_pid != 0;
+    api_forked();
     session_abandon(&session, quiet_fork);
     if (profiled && session.config.children)
         session_start(&session, environ);
@@ -65,6 +63,10 @@ static void after_fork_in_child(void)
 
 static void libunwind_load(void)
 {
+    static bool loaded;
+    if (loaded)
+        return;
+    loaded = true;
     void *library = dlopen(unwind_library_file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return;
@@ -107,9 +109,17 @@ static bool is_under_valgrind(void)
     return list != NULL && strstr(list, "/vgpreload_") != NULL;
 }
 
+int library_start_session(void)
+{
+    libunwind_load();
+    hooks_prepare();
+    return session_start(&session, environ);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     int error = errno;
+    library_state = LIBRARY_STAYS_OUT;
     /* A set-user-id program and the like: nothing of ours. */
     if (getauxval(AT_SECURE) != 0)
         return;
@@ -117,20 +127,19 @@ __attribute__((constructor)) static void begin(void)
     if (!session_configure(&session, program != NULL ? program : "program", environ))
         return;
     if (is_under_valgrind()) {
-        message_write(
-            2, "selfsample: under valgrind nothing can be sampled; the program runs without a "
-               "profile");
+        if (session.config.enabled)
+            message_write(2, "selfsample: under valgrind nothing can be sampled; the program runs "
+                             "without a profile");
         return;
     }
     if (!session.config.children)
         preload_withdraw();
     session.our_address = (uint64_t)(uintptr_t)begin;
-    libunwind_load();
-    hooks_prepare();
-    if (session_start(&session, environ) == 0) {
-        __cxa_atexit(at_exit, NULL, NULL);
-        __cxa_at_quick_exit(at_exit, NULL);
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    }
+    library_state = LIBRARY_READY;
+    if (session.config.enabled)
+        library_start_session();
+    __cxa_atexit(at_exit, NULL, NULL);
+    __cxa_at_quick_exit(at_exit, NULL);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     errno = error;
 }
