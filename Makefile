@@ -184,6 +184,7 @@ $(B)/examples/%: examples/%.c
 
 bench: all
 	$(Q)B=$(B) CC='$(CC)' $(PYTHON) scripts/bench
+	$(Q)B=$(B) CC='$(CC)' $(PYTHON) scripts/bench-calls
 
 format:
 	$(Q)clang-format -i $(FORMATTED)
