@@ -18,6 +18,9 @@
 #define SETTLE_AGE_NS   2000000u
 #define SETTLE_QUARTERS 5u
 
+/* A thread of the app's making comes to our hook before it has used this. */
+#define COMES_BEFORE_NS 500000u
+
 /* A thread of this many periods is long enough for its weights to be balanced at its end: with
  * fewer, what is random about them is needed to be right on the average. */
 #define BALANCED_PERIODS 3u
@@ -210,13 +213,13 @@ static void labels_sweep(const struct collector *collector)
 
 /* Unknown threads: soon where a record told of one, else now and then. A thread that has a slot
  * reserved is about to come by itself, and gets some time for that. */
-static void scan_if_due(struct housekeeping *house, const struct mailbox *mailbox, uint64_t now_ns)
+static void scan_if_due(struct housekeeping *house, uint64_t now_ns)
 {
     struct collector *collector = house->collector;
     uint64_t since_ns = now_ns - house->scanned_ns;
     if (since_ns < (collector->scan_wanted ? SCAN_SOON_NS : SCAN_NS))
         return;
-    if (since_ns < SCAN_NS && mailbox_has_reserved(mailbox))
+    if (since_ns < SCAN_NS && mailbox_has_reserved(house->mailbox))
         return;
     collector->scan_wanted = false;
     house->scanned_ns = now_ns;
@@ -227,23 +230,40 @@ static void scan_if_due(struct housekeeping *house, const struct mailbox *mailbo
     labels_sweep(collector);
 }
 
-/* Would an event of the helper's suit THREAD better than what it has? */
-static bool wants_event(const struct collector *collector, const struct thread *thread,
-                        uint64_t now_ns)
+/* Has a thread by now used AIM_NS, or can't that be known? Until it can have, its clock is not
+ * asked again. */
+static bool has_used(const struct collector *collector, struct thread *thread, uint64_t aim_ns,
+                     uint64_t now_ns)
 {
+    uint64_t cpu_ns = thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid);
+    if (cpu_ns < aim_ns && cpu_ns != 0)
+        thread->retry_ns = now_ns + (aim_ns - cpu_ns);
+    return cpu_ns >= aim_ns || (cpu_ns == 0 && !thread->scanned);
+}
+
+/* A thread that a scan found may be one that has yet to come to our hook: that is soon after it
+ * has begun to run. */
+static bool is_unknown(const struct housekeeping *house, struct thread *thread, uint64_t now_ns)
+{
+    return !mailbox_has_reserved(house->mailbox) ||
+           has_used(house->collector, thread, COMES_BEFORE_NS, now_ns);
+}
+
+/* Would an event of the helper's suit THREAD better than what it has? */
+static bool wants_event(const struct housekeeping *house, struct thread *thread, uint64_t now_ns)
+{
+    const struct collector *collector = house->collector;
     if (now_ns < thread->retry_ns || !thread_is_misfit(&collector->threads, thread))
         return false;
-    bool is_young = now_ns - thread->seen_ns < SETTLE_AGE_NS;
-    if (thread->passed_over && !thread->settled && is_young)
-        return false;
-    if (thread->settled || (thread->event.mapping == NULL && !thread->passed_over))
+    if (thread->settled)
         return true;
-    if (is_young || (!thread->sampled && !thread->passed_over))
+    if (thread->event.mapping == NULL && !thread->passed_over)
+        return !thread->scanned || is_unknown(house, thread, now_ns);
+    if (now_ns - thread->seen_ns < SETTLE_AGE_NS || (!thread->sampled && !thread->passed_over))
         return false;
-    uint64_t cpu_ns = thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid);
-    return cpu_ns >=
-               thread->birth_cpu_ns + collector->threads.plan.period_ns * SETTLE_QUARTERS / 4 ||
-           cpu_ns == 0;
+    uint64_t aim_ns =
+        thread->birth_cpu_ns + collector->threads.plan.period_ns * SETTLE_QUARTERS / 4;
+    return has_used(collector, thread, aim_ns, now_ns);
 }
 
 /* Gives back what a thread that has ended had among the labels. */
@@ -261,7 +281,7 @@ static void look_after(struct housekeeping *house, struct thread *thread, uint64
         account_close(collector, thread);
         label_release(collector->labels, thread->tid);
         threads_retire(&collector->threads, thread);
-    } else if (wants_event(collector, thread, now_ns)) {
+    } else if (wants_event(house, thread, now_ns)) {
         settle(house, thread);
     } else if (!collector->paused) {
         thread_redraw_period(&collector->threads, thread);
@@ -273,7 +293,8 @@ void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox)
     struct collector *collector = house->collector;
     struct threads *threads = &collector->threads;
     uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
-    scan_if_due(house, mailbox, now_ns);
+    house->mailbox = mailbox;
+    scan_if_due(house, now_ns);
     if (collector->maps_wanted)
         modules_scan(&collector->modules);
     collector->maps_wanted = false;

@@ -15,8 +15,9 @@
 
 struct housekeeping {
     struct collector *collector;
-    bool settling_refused; /* the helper may not open events on this process's threads */
-    uint64_t scanned_ns;   /* when the process's threads were last listed */
+    const struct mailbox *mailbox; /* of the turn */
+    bool settling_refused;         /* the helper may not open events on this process's threads */
+    uint64_t scanned_ns;           /* when the process's threads were last listed */
     uint32_t scans;
 };
 

@@ -301,6 +301,30 @@ TEST(a_scan_waits_for_those_that_are_about_to_come)
     end_all();
 }
 
+/* It may be one of those: it has hardly run yet. One that has run for long has another origin. */
+TEST(a_thread_that_may_yet_come_by_itself_is_left_alone)
+{
+    struct worker worker;
+    prepare();
+    worker_start(&worker);
+    struct mailbox_slot *slot = mailbox_reserve(&mailbox);
+    REQUIRE(slot != NULL);
+    usleep(10000);
+    house.scanned_ns = 0; /* due all the same */
+    housekeeping_do(&house, &mailbox);
+    struct thread *thread = threads_find(&collector.threads, worker.tid);
+    REQUIRE(thread != NULL);
+    housekeeping_do(&house, &mailbox);
+    CHECK(!thread->settled);
+    worker_go(&worker);
+    worker_wait(&worker);
+    housekeeping_do(&house, &mailbox);
+    CHECK(thread->settled);
+    mailbox_cancel(slot);
+    worker_end(&worker);
+    end_all();
+}
+
 TEST(lost_mappings_are_read_again)
 {
     prepare();
