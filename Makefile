@@ -168,7 +168,7 @@ unit-sanitized:
 # ---- the rest ------------------------------------------------------------------------------------
 FORMATTED := $(wildcard core/*.[ch] preload/*.[ch] include/*.h scripts/*.[ch] tests/*/*.[ch] examples/*.c)
 
-.PHONY: deps demo examples bench format format-check install uninstall clean help
+.PHONY: deps demo examples bench bench-unwind format format-check install uninstall clean help
 deps:
 	$(Q)scripts/install-deps
 
@@ -185,6 +185,15 @@ $(B)/examples/%: examples/%.c
 bench: all
 	$(Q)B=$(B) CC='$(CC)' $(PYTHON) scripts/bench
 	$(Q)B=$(B) CC='$(CC)' $(PYTHON) scripts/bench-calls
+
+# Core's objects as the library has them, its own memcpy included.
+$(B)/bench/unwind: tests/bench/unwind.c $(CORE_OBJECTS) $(FOREIGN_OBJECTS)
+	@mkdir -p $(@D)
+	@echo "  CC      $@"
+	$(Q)$(COMPILE) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(FOREIGN_LINK)
+
+bench-unwind: $(B)/bench/unwind
+	$(Q)$<
 
 format:
 	$(Q)clang-format -i $(FORMATTED)
@@ -221,6 +230,7 @@ help:
 	@echo 'make check-rules   what may call, export and include what'
 	@echo 'make stress        everything at once, for SECONDS ($(SECONDS)), drawn from SEED (the time)'
 	@echo 'make bench         measure what profiling costs'
+	@echo 'make bench-unwind  measure what a frame and a stack cost'
 	@echo 'make format        clang-format; format-check: only tell'
 	@echo 'make install       below PREFIX ($(PREFIX)), with DESTDIR in front; uninstall'
 	@echo 'make clean         remove $(B)/'

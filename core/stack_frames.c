@@ -7,6 +7,15 @@
 #include "record.h"
 #include "text.h"
 
+#define KNOWN_LOG 12u
+
+/* What an address was found to be. */
+struct code_frame {
+    uint64_t ip; /* 0: nothing is kept here */
+    uint32_t frame;
+    bool ours; /* of selfsample itself */
+};
+
 int stack_builder_init(struct stack_builder *builder, struct modules *modules,
                        struct unwinder *unwinder, struct profile *profile,
                        enum config_threads threads, struct arena *arena)
@@ -19,10 +28,11 @@ int stack_builder_init(struct stack_builder *builder, struct modules *modules,
         .ips = arena_alloc_array(arena, UNWIND_FRAMES_MAX, sizeof(uint64_t)),
         .frames = arena_alloc_array(arena, STACK_FRAMES_MAX, sizeof(uint32_t)),
         .label_frames = arena_alloc_array(arena, LABEL_IDS, sizeof(uint32_t)),
+        .known = arena_alloc_array(arena, 1u << KNOWN_LOG, sizeof(struct code_frame)),
     };
     sequence_init(&builder->texts, arena, STACK_TEXT_BYTES);
-    bool complete =
-        builder->ips != NULL && builder->frames != NULL && builder->label_frames != NULL;
+    bool complete = builder->ips != NULL && builder->frames != NULL &&
+                    builder->label_frames != NULL && builder->known != NULL;
     return complete ? 0 : -ENOMEM;
 }
 
@@ -93,13 +103,36 @@ static size_t put_thread_frames(struct stack_builder *builder, struct thread *th
     return count;
 }
 
-static uint32_t code_frame(struct stack_builder *builder, uint64_t ip, bool *ours)
+/* Looks up the frame of IP. False: there is no code there (yet), which is not to be remembered. */
+static bool code_frame_find(struct stack_builder *builder, struct code_frame *found)
 {
-    const struct region *region = modules_find(builder->modules, ip);
-    *ours = region != NULL && modules_at(builder->modules, region->module)->ours;
-    if (region == NULL)
-        return profile_frame(builder->profile, FRAME_OF_UNKNOWN, ip);
-    return profile_frame(builder->profile, region->module, region_link_address(region, ip));
+    const struct region *region = modules_find(builder->modules, found->ip);
+    found->ours = region != NULL && modules_at(builder->modules, region->module)->ours;
+    found->frame = region == NULL ? profile_frame(builder->profile, FRAME_OF_UNKNOWN, found->ip)
+                                  : profile_frame(builder->profile, region->module,
+                                                  region_link_address(region, found->ip));
+    return region != NULL && found->frame != PROFILE_NONE;
+}
+
+static inline struct code_frame code_frame_at(struct stack_builder *builder, uint64_t ip)
+{
+    struct code_frame found = {.ip = ip};
+    struct code_frame *kept = &builder->known[ip * 0x9e3779b97f4a7c15u >> (64 - KNOWN_LOG)];
+    if (kept->ip == ip && ip != 0)
+        return *kept;
+    if (code_frame_find(builder, &found))
+        *kept = found;
+    return found;
+}
+
+/* What was kept of addresses where other code is mapped now is void. */
+static void forget_replaced(struct stack_builder *builder)
+{
+    if (builder->seen_replaced == builder->modules->replaced)
+        return;
+    builder->seen_replaced = builder->modules->replaced;
+    for (uint32_t i = 0; i < 1u << KNOWN_LOG; i++)
+        builder->known[i].ip = 0;
 }
 
 /* Unwinds and appends the user's part, root first. */
@@ -120,11 +153,11 @@ static size_t put_user_frames(struct stack_builder *builder, const struct record
     size_t ip_count = unwind_stack(builder->unwinder, &sample, builder->ips, end);
     if (*end != UNWIND_ROOT)
         frames[count++] = fixed_frame(builder, "[truncated]");
+    forget_replaced(builder);
     while (ip_count-- > 0) {
-        bool ours;
-        uint32_t frame = code_frame(builder, builder->ips[ip_count], &ours);
-        if (!ours)
-            frames[count++] = frame;
+        struct code_frame found = code_frame_at(builder, builder->ips[ip_count]);
+        if (!found.ours)
+            frames[count++] = found.frame;
     }
     return count;
 }

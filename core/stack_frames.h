@@ -28,6 +28,7 @@
 #define STACK_FRAMES_MAX        (UNWIND_FRAMES_MAX + STACK_KERNEL_FRAMES_MAX + 5u)
 
 struct record;
+struct code_frame;
 
 /* Puts stacks together, one after the other. */
 struct stack_builder {
@@ -38,6 +39,8 @@ struct stack_builder {
     struct sequence texts;       /* of char[STACK_TEXT_BYTES] */
     const struct labels *labels; /* NULL: none */
     uint32_t *label_frames;      /* of each label, plus 1; 0: not made yet */
+    struct code_frame *known;    /* frames by address */
+    uint64_t seen_replaced;      /* modules->replaced when they were last valid */
     uint64_t *ips;               /* of the sample in work, leaf first */
     uint32_t *frames;            /* of the sample in work, root first */
 };

@@ -188,6 +188,35 @@ TEST(code_that_is_nowhere)
     CHECK_U64(profile_frame_at(&profile, builder.frames[2])->address, 0x1234);
 }
 
+/* Frames are kept by address, until the address is another's. */
+TEST(two_libraries_at_one_address_in_turn)
+{
+    uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[4] = {0};
+    enum unwind_end end;
+    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    registers[ARCH_PERF_INDEX_IP] = 0x1234;
+    registers[ARCH_PERF_INDEX_SP] = 0x7000;
+    struct record record = {.kind = RECORD_SAMPLE,
+                            .sample = {.registers = registers,
+                                       .stack = (const uint8_t *)stack,
+                                       .stack_bytes = sizeof stack}};
+    static const char *const paths[] = {NULL, "/one", "/two", "/one"};
+    prepare(&no_library, CONFIG_THREADS_NAME, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        if (paths[i] != NULL)
+            modules_map(&modules, 0x1000, 0x1000, 0, 1, paths[i]);
+        for (unsigned again = 0; again < 2; again++) {
+            REQUIRE(stack_frames(&builder, &thread, &record, &end) == 3);
+            uint32_t module = profile_frame_at(&profile, builder.frames[2])->module;
+            if (paths[i] == NULL)
+                CHECK_U64(module, FRAME_OF_UNKNOWN);
+            else
+                CHECK_STR(modules_at(&modules, module)->path, paths[i]);
+        }
+    }
+    modules_close(&modules);
+}
+
 TEST(kernel_time_that_was_not_seen)
 {
     struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
