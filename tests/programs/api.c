@@ -289,15 +289,41 @@ static int many(void)
     return 0;
 }
 
+/* Leaves a file `ready`, waits for one named `go`, and removes both. */
+static void meet(void)
+{
+    close(open("ready", O_WRONLY | O_CREAT, 0600));
+    for (int i = 0; i < 4000 && access("go", F_OK) != 0; i++)
+        usleep(5000);
+    unlink("ready");
+    unlink("go");
+}
+
+/* Something is done to the helper between the first call and the rest. */
+static int attacked(void)
+{
+    counted(200000);
+    show("snapshot", selfsample_snapshot(NULL));
+    meet();
+    show("pause", selfsample_pause());
+    show("snapshot", selfsample_snapshot(NULL));
+    show("stop", selfsample_stop());
+    show("start", selfsample_start());
+    counted(200000);
+    show("stop", selfsample_stop());
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
     static const struct {
         const char *name;
         int (*run)(void);
-    } ways[] = {{"labels", labels}, {"fast", fast},         {"price", price},
-                {"pauses", pauses}, {"snapshot", snapshot}, {"together", together},
-                {"forks", forks},   {"errors", errors},     {"many", many}};
+    } ways[] = {{"labels", labels},    {"fast", fast},         {"price", price},
+                {"pauses", pauses},    {"snapshot", snapshot}, {"together", together},
+                {"forks", forks},      {"errors", errors},     {"many", many},
+                {"attacked", attacked}};
     for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strcmp(how, ways[i].name) == 0)
             return ways[i].run();
