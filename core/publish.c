@@ -197,14 +197,23 @@ static void labels_notice(struct publisher *publisher)
 {
     const struct labels *labels = &publisher->session->labels;
     uint32_t refused = __atomic_load_n(&labels->refused, __ATOMIC_RELAXED);
-    if (refused == 0)
-        return;
+    uint32_t missed = __atomic_load_n(&labels->missed, __ATOMIC_RELAXED);
     char line[256];
     struct text text = text_over(line, sizeof line);
-    text_put(&text, "selfsample: more than ");
-    text_put_u64(&text, LABELS_MAX);
-    text_put(&text, " different labels: those beyond are [other labels]");
-    notice(publisher, line);
+    if (refused != 0) {
+        text_put(&text, "selfsample: more than ");
+        text_put_u64(&text, LABELS_MAX);
+        text_put(&text, " different labels: those beyond are [other labels]");
+    }
+    if (missed != 0) {
+        text_put(&text, refused != 0 ? "\nselfsample: " : "selfsample: ");
+        text_put_u64(&text, missed);
+        text_put(&text,
+                 " changes of labels came too fast to be taken: some samples may be under the "
+                 "label before or after");
+    }
+    if (text.length != 0)
+        notice(publisher, line);
 }
 
 /* Whoever tells the summary, the command or this process, tells the error with it. */

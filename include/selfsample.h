@@ -177,8 +177,8 @@ SELFSAMPLE_CALL(int, selfsample_snapshot, (const char *path), snapshot(path),
  * process may use SELFSAMPLE_LABELS_MAX different ones. A call costs about as much as
  * clock_gettime, some 50 ns, and no system call (but one now and then where labels change faster
  * than some thousand times a second). Changes that come faster than the helper can take them may
- * put some samples under the label before or after; up to 100,000 a second are safe on an idle
- * processor.
+ * put some samples under the label before or after, which a line on stderr tells at the end; up to
+ * 100,000 a second are safe where a processor is free for the helper.
  *
  * A label may be set whether the process is being profiled or not, and stays over starts and
  * stops.

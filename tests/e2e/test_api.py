@@ -46,13 +46,22 @@ def test_labels_of_threads_none():
 
 @test
 def test_labels_that_change_fast():
-    """Ten thousand changes a second, a thousand samples: the shares are still right."""
-    result = run(api(), "fast")
+    """Ten thousand changes a second, four thousand samples: the shares are still right."""
+    result = run(api(), "fast", options={"RATE": 4000})
     truth = float(result.stdout)
     profile = result.profile
     both_labels = by_label(profile, "long") + by_label(profile, "short")
     expect(both_labels > 0.98 * profile.total(), profile.heaviest())
     near(by_label(profile, "long") / both_labels, truth, 0.03, "share of the long label")
+
+
+@test
+def test_changes_wake_the_helper():
+    """At a low rate it sleeps long, but no queue of changes runs over."""
+    result = run(api(), "fast", options={"RATE": 49})
+    missed = re.search(rb"(\d+) changes of labels came too fast", result.stderr)
+    # Without being woken it would miss four of five of the 19,000.
+    near(int(missed.group(1)) if missed else 0, 0, 6000, "changes that were missed")
 
 
 @test
