@@ -290,7 +290,7 @@ static uint32_t due_gather(struct collector *collector)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < collector->threads.used; i++) {
-        struct thread *thread = &collector->threads.list[i];
+        struct thread *thread = threads_at(&collector->threads, i);
         if (thread->tid == 0 || thread->event.mapping == NULL || !ring_has_data(&thread->ring))
             continue;
         collector->due[count++] = (struct due){ring_peek_time_ns(&thread->ring), i};
@@ -305,7 +305,7 @@ void collector_drain(struct collector *collector, uint64_t until_ns)
     struct due *due = collector->due;
     uint32_t count = due_gather(collector);
     while (count > 0 && due[0].time_ns <= until_ns && !collector->exec_seen) {
-        struct thread *thread = &collector->threads.list[due[0].thread];
+        struct thread *thread = threads_at(&collector->threads, due[0].thread);
         handle_next(collector, thread);
         if (ring_has_data(&thread->ring))
             due[0].time_ns = ring_peek_time_ns(&thread->ring);
@@ -328,6 +328,6 @@ void collector_drain_thread(struct collector *collector, struct thread *thread, 
 void collector_close(struct collector *collector)
 {
     for (uint32_t i = 0; i < collector->threads.used; i++)
-        event_close(&collector->threads.list[i].event);
+        event_close(&threads_at(&collector->threads, i)->event);
     modules_close(&collector->modules);
 }

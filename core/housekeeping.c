@@ -191,7 +191,7 @@ static void scan_conclude(const struct scan *scan)
 {
     struct threads *threads = &scan->house->collector->threads;
     for (uint32_t i = 0; i < threads->used; i++) {
-        struct thread *thread = &threads->list[i];
+        struct thread *thread = threads_at(threads, i);
         if (thread->tid != 0 && thread->scan != scan->house->scans &&
             scan->now_ns - thread->seen_ns > SCAN_GRACE_NS)
             thread->dead = true;
@@ -299,9 +299,9 @@ void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox)
         modules_scan(&collector->modules);
     collector->maps_wanted = false;
     for (uint32_t i = 0; i < threads->used && !collector->exec_seen; i++) {
-        if (threads->list[i].tid == 0)
+        if (threads_at(threads, i)->tid == 0)
             continue;
-        look_after(house, &threads->list[i], now_ns);
+        look_after(house, threads_at(threads, i), now_ns);
         collector_pause(collector);
     }
 }
@@ -310,7 +310,7 @@ void housekeeping_pause(struct housekeeping *house)
 {
     struct threads *threads = &house->collector->threads;
     for (uint32_t i = 0; i < threads->used; i++) {
-        struct thread *thread = &threads->list[i];
+        struct thread *thread = threads_at(threads, i);
         if (thread->tid == 0)
             continue;
         account_settled(house->collector, thread);
@@ -324,8 +324,8 @@ void housekeeping_resume(struct housekeeping *house)
 {
     struct threads *threads = &house->collector->threads;
     for (uint32_t i = 0; i < threads->used; i++)
-        if (threads->list[i].tid != 0)
-            thread_unsilence(threads, &threads->list[i]);
+        if (threads_at(threads, i)->tid != 0)
+            thread_unsilence(threads, threads_at(threads, i));
     house->collector->paused = false;
 }
 
@@ -333,7 +333,7 @@ void housekeeping_close_accounts(struct housekeeping *house)
 {
     struct threads *threads = &house->collector->threads;
     for (uint32_t i = 0; i < threads->used; i++) {
-        struct thread *thread = &threads->list[i];
+        struct thread *thread = threads_at(threads, i);
         if (thread->tid == 0)
             continue;
         account_close(house->collector, thread);

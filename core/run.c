@@ -113,8 +113,8 @@ static void pause_apply(struct run *run)
 static bool has_young_threads(const struct threads *threads, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < threads->used; i++)
-        if (threads->list[i].tid != 0 && !threads->list[i].settled &&
-            now_ns - threads->list[i].seen_ns < YOUNG_NS)
+        if (threads_at(threads, i)->tid != 0 && !threads_at(threads, i)->settled &&
+            now_ns - threads_at(threads, i)->seen_ns < YOUNG_NS)
             return true;
     return false;
 }

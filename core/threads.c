@@ -39,23 +39,33 @@ static uint64_t random_next(struct threads *threads)
     return threads->random = sampling_mix(threads->random);
 }
 
+static bool block_make(struct threads *threads, uint32_t index)
+{
+    if (threads->blocks[index] == NULL)
+        threads->blocks[index] =
+            arena_alloc_array(threads->arena, THREADS_BLOCK, sizeof(struct thread));
+    return threads->blocks[index] != NULL;
+}
+
 int threads_init(struct threads *threads, const struct threads_plan *plan, struct arena *arena)
 {
     *threads = (struct threads){
         .plan = *plan,
-        .list = arena_alloc_array(arena, THREADS_MAX, sizeof(struct thread)),
+        .arena = arena,
         .births_one_in = 1,
         .random = sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)plan->app_pid << 40,
     };
-    return threads->list != NULL ? 0 : -ENOMEM;
+    return block_make(threads, 0) ? 0 : -ENOMEM;
 }
 
 static struct thread *entry_free(struct threads *threads)
 {
     for (uint32_t i = 0; i < threads->used; i++)
-        if (threads->list[i].tid == 0)
-            return &threads->list[i];
-    return threads->used < THREADS_MAX ? &threads->list[threads->used++] : NULL;
+        if (threads_at(threads, i)->tid == 0)
+            return threads_at(threads, i);
+    if (threads->used == THREADS_MAX || !block_make(threads, threads->used / THREADS_BLOCK))
+        return NULL;
+    return threads_at(threads, threads->used++);
 }
 
 /* A free entry for a new thread; NULL where the table is full. */
@@ -132,8 +142,8 @@ struct thread *threads_admit_scanned(struct threads *threads, pid_t tid, uint64_
 struct thread *threads_find(struct threads *threads, pid_t tid)
 {
     for (uint32_t i = 0; i < threads->used; i++)
-        if (threads->list[i].tid == tid && !threads->list[i].dead)
-            return &threads->list[i];
+        if (threads_at(threads, i)->tid == tid && !threads_at(threads, i)->dead)
+            return threads_at(threads, i);
     return NULL;
 }
 
@@ -157,7 +167,7 @@ void threads_retire(struct threads *threads, struct thread *thread)
     event_close(&thread->event);
     thread->tid = 0;
     threads->live--;
-    while (threads->used > 0 && threads->list[threads->used - 1].tid == 0)
+    while (threads->used > 0 && threads_at(threads, threads->used - 1)->tid == 0)
         threads->used--;
 }
 
@@ -327,7 +337,7 @@ size_t threads_birth_ring_bytes(const struct threads *threads)
 {
     uint64_t used = 0;
     for (uint32_t i = 0; i < threads->used; i++)
-        used += threads->list[i].tid != 0 ? threads->list[i].event.mapping_bytes : 0;
+        used += threads_at(threads, i)->tid != 0 ? threads_at(threads, i)->event.mapping_bytes : 0;
     uint64_t left = threads->plan.budget_bytes > used ? threads->plan.budget_bytes - used : 0;
     size_t most = threads->churns ? BIRTH_RING_BYTES_MAX / 2 : BIRTH_RING_BYTES_MAX;
     for (size_t bytes = most; bytes > BIRTH_RING_BYTES_MIN; bytes /= 2)
@@ -340,7 +350,7 @@ uint64_t threads_patience_ns(const struct threads *threads)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < threads->used; i++) {
-        const struct thread *thread = &threads->list[i];
+        const struct thread *thread = threads_at(threads, i);
         /* What the full ring of a birth loses is made good otherwise. */
         if (thread->tid == 0 || !thread->settled)
             continue;

@@ -18,7 +18,8 @@
 #include "mailbox.h"
 #include "ring.h"
 
-#define THREADS_MAX 16384u
+#define THREADS_MAX   16384u
+#define THREADS_BLOCK 64u
 
 struct thread {
     pid_t tid; /* 0: this entry is free */
@@ -70,8 +71,9 @@ struct threads_plan {
 
 struct threads {
     struct threads_plan plan;
-    struct thread *list; /* THREADS_MAX entries, touched as used */
-    uint32_t used;       /* entries that may not be free: [0, used) */
+    struct arena *arena;
+    struct thread *blocks[THREADS_MAX / THREADS_BLOCK]; /* made as needed */
+    uint32_t used; /* entries that may not be free: [0, used) */
     uint32_t live;
     uint64_t random;
     bool churns; /* threads come so fast that the size of a birth's ring matters more than what it
@@ -84,6 +86,12 @@ struct threads {
     uint64_t thinned;   /* passed over at their birth, and represented by others */
     uint64_t own_ns;    /* CPU time of the threads that our part of their births took */
 };
+
+/* Entry INDEX, below `used`. It stays where it is. */
+static inline struct thread *threads_at(const struct threads *threads, uint32_t index)
+{
+    return &threads->blocks[index / THREADS_BLOCK][index % THREADS_BLOCK];
+}
 
 /* 0 or -ENOMEM. */
 int threads_init(struct threads *threads, const struct threads_plan *plan, struct arena *arena);

@@ -46,7 +46,7 @@ static void prepare(void)
 static void end_all(void)
 {
     for (uint32_t i = 0; i < collector.threads.used; i++)
-        event_close(&collector.threads.list[i].event);
+        event_close(&threads_at(&collector.threads, i)->event);
     modules_close(&collector.modules);
 }
 

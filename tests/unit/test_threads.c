@@ -168,14 +168,13 @@ TEST(a_full_table_counts_what_it_refuses)
 {
     struct threads threads = table(8 * MIB);
     for (uint32_t i = 0; i < THREADS_MAX; i++)
-        threads.list[i].tid = (pid_t)i + 1;
-    threads.used = threads.live = THREADS_MAX;
+        REQUIRE(admit(&threads, (pid_t)i + 1, NOW_NS) != NULL);
     CHECK(admit(&threads, 100000, NOW_NS) == NULL);
     CHECK(threads_admit_scanned(&threads, 100001, NOW_NS) == NULL);
     CHECK_U64(threads.uncovered, 2);
     CHECK_U64(threads.live, THREADS_MAX);
-    threads_retire(&threads, &threads.list[77]);
-    CHECK(admit(&threads, 100000, NOW_NS) == &threads.list[77]);
+    threads_retire(&threads, threads_at(&threads, 77));
+    CHECK(admit(&threads, 100000, NOW_NS) == threads_at(&threads, 77));
 }
 
 TEST(no_memory_no_table)
@@ -461,7 +460,7 @@ TEST(patience_is_half_of_the_shortest_ring)
         thread->period_ns = PERIOD_NS;
     }
     CHECK_U64(threads_patience_ns(&threads), 8 * PERIOD_NS);
-    threads.list[2].period_ns = PERIOD_NS / 4;
+    threads_at(&threads, 2)->period_ns = PERIOD_NS / 4;
     CHECK_U64(threads_patience_ns(&threads), 6 * PERIOD_NS);
 }
 
