@@ -25,6 +25,9 @@
  * fewer, what is random about them is needed to be right on the average. */
 #define BALANCED_PERIODS 3u
 
+/* More than this unseen at the end of a thread's first event, and samples were lost. */
+#define LOST_PERIODS 8u
+
 /* Two counts are of one moment if they were read this close together; how often that is tried. */
 #define READS_APART_NS 50000u
 #define READS_MAX      4u
@@ -82,6 +85,22 @@ static void account_birth(struct profile *profile, const struct thread *thread, 
     else
         profile_take_back(profile, thread->last_node,
                           (thread->weight_ns - cpu_ns) * thread->one_in);
+}
+
+/*
+ * A thread that is not settled at the end of all, though it may have lived for long: we were kept
+ * from running. Its clock tells what it has used; what its ring had no room for was lost, and the
+ * kernel had no occasion to say so.
+ */
+static void account_unsettled(struct collector *collector, struct thread *thread)
+{
+    if (thread->settled || thread->end_cpu_ns != 0 || collector->paused)
+        return;
+    thread->end_cpu_ns = thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid);
+    uint64_t seen_ns = thread->birth_cpu_ns + thread->count_ns;
+    uint64_t missing_ns = thread->end_cpu_ns > seen_ns ? thread->end_cpu_ns - seen_ns : 0;
+    if (missing_ns > LOST_PERIODS * collector->threads.plan.period_ns)
+        collector->lost += missing_ns / collector->threads.plan.period_ns;
 }
 
 /* Of a thread that has ended, settled or not. */
@@ -336,6 +355,7 @@ void housekeeping_close_accounts(struct housekeeping *house)
         struct thread *thread = threads_at(threads, i);
         if (thread->tid == 0)
             continue;
+        account_unsettled(house->collector, thread);
         account_close(house->collector, thread);
         thread_count_uncovered(threads, thread);
     }

@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
 """A true profile whatever the program's rhythm, and however short its threads live."""
 
-from harness import both, check_sum, expect, main, near, near_ms, program, run, test
+import os
+import re
+import signal
+import time
+
+from harness import (Skip, both, check_sum, expect, main, near, near_ms, need, need_root, program, run,
+                     test, wait_helper)
 
 # Cycles in us against the period of 1001 us at 999 Hz (or 1000 at 1000 Hz).
 BEATS = [("1000us-1000Hz", 1000, 1000), ("2000us-1000Hz", 2000, 1000), ("1001us-999Hz", 1001, 999),
@@ -37,6 +43,44 @@ def test_sum_at(rate_hz):
     result = run(program("split"), 1500, options={"UNIT": "us", "RATE": rate_hz}, clock=True)
     check_sum(result, result.profile, slack_ms=6 + 1000 // rate_hz)
     near(result.profile.share("sixty"), 0.6, 0.03 if rate_hz > 500 else 0.1, "sixty")
+
+
+def told_lost(result):
+    return int(re.search(r"([0-9]+) samples? lost", result.stderr.decode()).group(1))
+
+
+@test
+def test_a_helper_that_is_kept_from_running():
+    """Stopped for longer than the rings last: what is lost is told, and its time is not missing."""
+    def stop(pid):
+        helper = wait_helper(pid)
+        time.sleep(0.4)
+        os.kill(helper, signal.SIGSTOP)
+        time.sleep(1.2)
+        os.kill(helper, signal.SIGCONT)
+
+    result = run(program("split"), 2500, clock=True, while_running=stop,
+                 options={"UNIT": "us", "RATE": 9999, "SUMMARY": "yes"})
+    expect(result.status == 0, str(result))
+    expect(told_lost(result) > 1000, f"{told_lost(result)} samples lost: {result.stderr!r}")
+    check_sum(result, result.profile)
+
+
+@test
+def test_a_helper_that_is_starved():
+    """One CPU, on which the program runs in real time: the helper gets a twentieth of it at most."""
+    need_root()
+    cpu = min(os.sched_getaffinity(0))
+    result = run(program("split"), 2000, clock=True, timeout=120,
+                 launcher=[need("taskset"), "-c", cpu, need("chrt"), "-f", "10"],
+                 options={"UNIT": "us", "RATE": 9999, "SUMMARY": "yes", "ONLY": "split"})
+    if b"Operation not permitted" in result.stderr:
+        raise Skip("no real-time scheduling here")
+    expect(result.status == 0, str(result))
+    check_sum(result, result.profile, of="split", slack_ms=12)
+    kept = re.search(r"([0-9]+) samples,", result.stderr.decode())
+    expect(int(kept.group(1)) + told_lost(result) > 0.8 * 2 * 9999,
+           f"neither kept nor told as lost: {result.stderr!r}")
 
 
 @test

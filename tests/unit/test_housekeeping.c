@@ -182,6 +182,33 @@ TEST(weights_sum_up_to_the_clock)
     end_all();
 }
 
+/* The helper gets no processor until the end, and the first ring has room for a few samples. */
+TEST(what_a_ring_had_no_room_for_is_counted_and_lost)
+{
+    struct worker worker;
+    clockid_t clock;
+    prepare();
+    worker_start(&worker);
+    struct event_shape shape = {
+        .stack_bytes = 1024, .ring_bytes = 4096, .period_ns = PERIOD_NS, .disabled = false};
+    struct birth birth = {
+        .tid = worker.tid, .period_ns = PERIOD_NS, .stack_bytes = 1024, .name = "worker"};
+    REQUIRE(pthread_getcpuclockid(worker.thread, &clock) == 0);
+    birth.cpu_ns = clock_ns(clock);
+    REQUIRE(event_open(&birth.event, &traits, &shape, worker.tid) == 0);
+    REQUIRE(threads_admit(&collector.threads, &birth, 1) != NULL);
+    worker_go(&worker);
+    worker_wait(&worker);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK(weight_of("worker") < 20000000);
+    housekeeping_close_accounts(&house);
+    uint64_t used_ns = clock_ns(clock) - birth.cpu_ns, weight_ns = weight_of("worker");
+    CHECK(weight_ns >= used_ns - 11000000 && weight_ns <= used_ns + 1000000);
+    CHECK(collector.lost > 10);
+    worker_end(&worker);
+    end_all();
+}
+
 /* 50 ms before, 50 ms in and 50 ms after a pause; in it there are no samples at all. */
 TEST(what_is_used_in_a_pause_is_in_no_account)
 {
