@@ -65,6 +65,34 @@ __attribute__((naked, unused)) static void arch_signal_return(void)
 #define ARCH_SA_RESTORER 0x04000000ul
 
 /*
+ * Defines, at file level, a function NAME in front of the one of the same kind that the variable
+ * REAL points to; FIND returns that where REAL is still NULL. A call whose first argument is NUMBER
+ * goes to SPECIAL. What is passed is neither looked at nor written: with fewer than seven
+ * arguments, the stack above the return address is the caller's, and other threads may be at work
+ * on it.
+ */
+#define ARCH_HOOK_FORWARD(name, number, special, real, find)                                       \
+    __asm__(".text\n.globl " name "\n.type " name ", @function\n" name ":\n"                       \
+            ".cfi_startproc\n\t"                                                                   \
+            "cmpq $" number ", %rdi\n\t"                                                           \
+            "je " special "\n\t"                                                                   \
+            "movq " real "(%rip), %rax\n\t"                                                        \
+            "testq %rax, %rax\n\t"                                                                 \
+            "je 1f\n\t"                                                                            \
+            "jmpq *%rax\n"                                                                         \
+            "1:\n\t"                                                                               \
+            "pushq %rdi\n\tpushq %rsi\n\tpushq %rdx\n\tpushq %rcx\n\tpushq %r8\n\tpushq %r9\n\t"   \
+            "subq $8, %rsp\n\t.cfi_adjust_cfa_offset 56\n\t"                                       \
+            "callq " find "\n\t"                                                                   \
+            "addq $8, %rsp\n\tpopq %r9\n\tpopq %r8\n\tpopq %rcx\n\tpopq %rdx\n\tpopq %rsi\n\t"     \
+            "popq %rdi\n\t.cfi_adjust_cfa_offset -56\n\t"                                          \
+            "jmpq *%rax\n"                                                                         \
+            ".cfi_endproc\n.size " name ", . - " name "\n")
+
+/* What seccomp calls this processor's own system calls (linux/audit.h). */
+#define ARCH_AUDIT AUDIT_ARCH_X86_64
+
+/*
  * Registers in a sample: all general ones and the instruction pointer, in ascending order of the
  * kernel's numbers (asm/perf_regs.h: AX BX CX DX SI DI BP SP IP, R8..R15).
  */

@@ -42,6 +42,7 @@ static const struct number_range checkpoint_range = {
 static const char *const kernel_words[] = {"auto", "yes", "no", NULL};
 static const char *const threads_words[] = {"name", "tid", "none", NULL};
 static const char *const unit_words[] = {"samples", "us", NULL};
+static const char *const seccomp_words[] = {"stay", "end", NULL};
 static const char *const switch_words[] = {"no", "yes", NULL};
 
 /* Other ways to say yes and no, wherever these are allowed. */
@@ -242,6 +243,9 @@ static void option_read(struct config *config, const struct reading *reading, en
         break;
     case OPTION_CHECKPOINT:
         read_number(reading, &checkpoint_range, &config->checkpoint_seconds);
+        break;
+    case OPTION_SECCOMP:
+        config->seccomp_end = read_word(reading, seccomp_words, config->seccomp_end);
         break;
     case OPTION_REPORT:
         read_string(reading, config->report_path, sizeof config->report_path);

@@ -35,6 +35,7 @@ struct config {
     bool children;
     bool enabled;
     bool summary;
+    bool seccomp_end;                      /* the profile ends where the app enters seccomp */
     unsigned checkpoint_seconds;           /* 0: none */
     char report_path[CONFIG_REPORT_BYTES]; /* the FIFO of the selfsample command; "": none */
 };

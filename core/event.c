@@ -41,10 +41,9 @@ static struct perf_event_attr attributes(const struct event_traits *traits,
     return attr;
 }
 
-static int open_fd(const struct event_traits *traits, const struct event_shape *shape, pid_t tid)
+static int attributes_open(struct perf_event_attr *attr, pid_t tid)
 {
-    struct perf_event_attr attr = attributes(traits, shape);
-    return (int)sys5(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    return (int)sys5(SYS_perf_event_open, attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 int event_probe(struct event_traits *traits, bool want_kernel)
@@ -52,10 +51,12 @@ int event_probe(struct event_traits *traits, bool want_kernel)
     /* A period that never ends within the probe. */
     const struct event_shape shape = {.period_ns = 3600ull * 1000000000u, .stack_bytes = 1024};
     *traits = (struct event_traits){.kernel_frames = want_kernel};
-    int fd = open_fd(traits, &shape, 0);
+    struct perf_event_attr attr = attributes(traits, &shape);
+    int fd = attributes_open(&attr, 0);
     if (fd < 0 && want_kernel) {
         *traits = (struct event_traits){.kernel_refusal = -fd};
-        fd = open_fd(traits, &shape, 0);
+        attr = attributes(traits, &shape);
+        fd = attributes_open(&attr, 0);
     }
     if (fd < 0)
         return fd;
@@ -67,7 +68,12 @@ int event_open(struct event *event, const struct event_traits *traits,
                const struct event_shape *shape, pid_t tid)
 {
     *event = (struct event){.fd = -1};
-    int fd = open_fd(traits, shape, tid);
+    struct perf_event_attr attr = attributes(traits, shape);
+    int fd = attributes_open(&attr, tid);
+    if (fd == -EACCES && traits->kernel_frames) {
+        attr.exclude_kernel = attr.exclude_callchain_kernel = 1;
+        fd = attributes_open(&attr, tid);
+    }
     if (fd < 0)
         return fd;
     size_t bytes = EVENT_PAGE_BYTES + shape->ring_bytes;

@@ -53,9 +53,10 @@ struct event {
 int event_probe(struct event_traits *traits, bool want_kernel);
 
 /*
- * Opens an event on thread TID (0: the calling one) and maps its ring. Returns 0 or -errno: ESRCH
- * no such thread, EPERM or EACCES not permitted (EPERM also: no more locked memory), EMFILE no
- * descriptor free.
+ * Opens an event on thread TID (0: the calling one) and maps its ring. A caller that has given up
+ * the right to kernel frames since the probe gets records of the same form without any. Returns 0
+ * or -errno: ESRCH no such thread, EPERM or EACCES not permitted (EPERM also: no more locked
+ * memory), EMFILE no descriptor free.
  */
 int event_open(struct event *event, const struct event_traits *traits,
                const struct event_shape *shape, pid_t tid);

@@ -162,6 +162,11 @@ static void limit_raise(int resource)
     sys4(SYS_prlimit64, 0, resource, &limit, NULL);
 }
 
+void helper_parent_watch(void)
+{
+    sys3(SYS_prctl, PR_SET_PDEATHSIG, SIGNAL_PARENT, 0);
+}
+
 static void process_state_set(struct helper *helper)
 {
     struct rlimit no_core = {0, 0};
@@ -171,7 +176,7 @@ static void process_state_set(struct helper *helper)
      * scheduling group of our own where autogroups are on: 200 busy threads then leave us our part.
      */
     sys0(SYS_setsid);
-    sys3(SYS_prctl, PR_SET_PDEATHSIG, SIGNAL_PARENT, 0);
+    helper_parent_watch();
     sys4(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, NULL);
     limit_raise(RLIMIT_NOFILE);
     limit_raise(RLIMIT_MEMLOCK);

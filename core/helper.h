@@ -67,6 +67,10 @@ void helper_reap_former(void);
 /* In the helper: sleeps for TIMEOUT_NS, or until it is woken since WAKES was read. */
 void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns);
 
+/* In the helper: asks the kernel to wake it when the thread that made it ends. The kernel forgets
+ * that with every change of users. */
+void helper_parent_watch(void);
+
 /*
  * In the helper: it gets on. One that has not said so for HELPER_STUCK_SECONDS ends itself, and so
  * does one that is still there HELPER_LAST_SECONDS after the app's end or after helper_last_work.

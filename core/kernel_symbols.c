@@ -38,7 +38,7 @@ const struct kernel_symbols_paths kernel_symbols_system = {
 
 void kernel_symbols_init(struct kernel_symbols *symbols, const struct kernel_symbols_paths *paths)
 {
-    *symbols = (struct kernel_symbols){.paths = *paths};
+    *symbols = (struct kernel_symbols){.paths = *paths, .shared = true};
     arena_init(&symbols->arena, ARENA_BYTES_MAX);
 }
 
@@ -199,7 +199,7 @@ static bool table_make(struct kernel_symbols *symbols)
     /* A module that came or went meanwhile may be there by halves: not for others. */
     bool steady = fingerprint_now(symbols) == build->fingerprint;
     return kernel_cache_create(&symbols->table, symbols->paths.cache_directory,
-                               steady ? build->fingerprint : 0, &content) == 0;
+                               steady && symbols->shared ? build->fingerprint : 0, &content) == 0;
 }
 
 static void build_step(struct kernel_symbols *symbols, size_t budget_bytes)
@@ -233,6 +233,12 @@ void kernel_symbols_step(struct kernel_symbols *symbols, size_t budget_bytes)
     }
     if (symbols->state == KERNEL_SYMBOLS_READING)
         build_step(symbols, budget_bytes);
+}
+
+void kernel_symbols_hold(struct kernel_symbols *symbols)
+{
+    kernel_symbols_step(symbols, 0);
+    symbols->shared = false;
 }
 
 /* Asks the table. 0; -ENOENT: some have no name yet; -ENOMEM. */

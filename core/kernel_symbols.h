@@ -39,6 +39,7 @@ struct kernel_symbols_build;
 struct kernel_symbols {
     struct kernel_symbols_paths paths;
     enum kernel_symbols_state state;
+    bool shared;                        /* what is read may be left for other processes */
     struct arena arena;                 /* of the table while it is built, 8 MB at most */
     struct kernel_symbols_build *build; /* while READING */
     struct kernel_table table;          /* once READY */
@@ -46,6 +47,10 @@ struct kernel_symbols {
 
 /* Opens nothing yet. */
 void kernel_symbols_init(struct kernel_symbols *symbols, const struct kernel_symbols_paths *paths);
+
+/* Begins to read, if that has not been done, while the caller may still see the kernel's addresses;
+ * from now on what is read is not shared with the user's other processes. */
+void kernel_symbols_hold(struct kernel_symbols *symbols);
 
 /* The paths of the running system. */
 extern const struct kernel_symbols_paths kernel_symbols_system;

@@ -5,8 +5,8 @@
 #include "outfile.h"
 
 #include <linux/fs.h>
-#include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sys.h"
 
@@ -19,6 +19,7 @@ int outfile_init(struct outfile *out, int directory_fd, const char *path)
     out->fd = out->committed_fd = -1;
     out->error = 0;
     out->bytes = out->buffered = 0;
+    out->in_place = false;
     out->name[0] = out->temporary[0] = '\0';
     struct text wanted = text_over(out->path, sizeof out->path);
     text_put(&wanted, path);
@@ -40,10 +41,27 @@ static int temporary_name(struct outfile *out, int attempt)
     return name.cut ? -ENAMETOOLONG : 0;
 }
 
+static bool is_forbidden(int error)
+{
+    return error == -EACCES || error == -EPERM || error == -EROFS;
+}
+
+static int committed_begin(struct outfile *out)
+{
+    int error = (int)sys2(SYS_ftruncate, out->committed_fd, 0);
+    if (error == 0)
+        error = (int)sys3(SYS_lseek, out->committed_fd, 0, SEEK_SET);
+    if (error == 0)
+        error = out->fd = (int)sys1(SYS_dup, out->committed_fd);
+    out->in_place = error >= 0;
+    return error < 0 ? error : 0;
+}
+
 int outfile_begin(struct outfile *out)
 {
     out->error = 0;
     out->bytes = out->buffered = 0;
+    out->in_place = false;
     for (int attempt = 0; attempt < TEMPORARY_TRIES; attempt++) {
         int error = temporary_name(out, attempt);
         if (error != 0)
@@ -54,6 +72,8 @@ int outfile_begin(struct outfile *out)
             return 0;
         error = out->fd;
         out->fd = -1;
+        if (is_forbidden(error) && out->committed_fd >= 0)
+            return committed_begin(out);
         if (error != -EEXIST)
             return error;
     }
@@ -151,7 +171,9 @@ static int name_give(struct outfile *out)
     if (!committed_in_place(out))
         return free_name_take(out);
     int at = out->directory_fd;
-    return (int)sys4(SYS_renameat, at, out->temporary, at, out->name);
+    int error = (int)sys4(SYS_renameat, at, out->temporary, at, out->name);
+    /* The file may be that of a user whose rights are given up, in a directory like /tmp. */
+    return is_forbidden(error) ? free_name_take(out) : error;
 }
 
 int outfile_commit(struct outfile *out)
@@ -159,7 +181,7 @@ int outfile_commit(struct outfile *out)
     buffer_flush(out);
     if (out->error == 0)
         out->error = write_errors(out->fd);
-    if (out->error == 0)
+    if (out->error == 0 && !out->in_place)
         out->error = name_give(out);
     if (out->error != 0) {
         outfile_abort(out);
@@ -176,9 +198,20 @@ void outfile_abort(struct outfile *out)
 {
     if (out->fd < 0)
         return;
-    sys3(SYS_unlinkat, out->directory_fd, out->temporary, 0);
+    if (out->in_place) /* better nothing than a part */
+        sys2(SYS_ftruncate, out->fd, 0);
+    else
+        sys3(SYS_unlinkat, out->directory_fd, out->temporary, 0);
     sys_close(out->fd);
     out->fd = -1;
+}
+
+void outfile_withdraw(struct outfile *out)
+{
+    struct stat status;
+    if (committed_in_place(out) && sys_fstat(out->committed_fd, &status) == 0 &&
+        status.st_size == 0)
+        sys3(SYS_unlinkat, out->directory_fd, out->name, 0);
 }
 
 void outfile_close(struct outfile *out)

@@ -12,13 +12,14 @@
  *
  * Every error is a -errno of the kernel: ENOSPC, EFBIG (block or ignore SIGXFSZ to see that one),
  * EROFS and so on. System calls made: openat, write, dup, fstat, newfstatat, renameat, renameat2,
- * linkat, unlinkat, close, getpid, clock_gettime.
+ * linkat, unlinkat, ftruncate, lseek, close, getpid, clock_gettime.
  *
  * Thread safety: one task at a time per struct outfile.
  */
 #ifndef SELFSAMPLE_CORE_OUTFILE_H
 #define SELFSAMPLE_CORE_OUTFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,7 @@ struct outfile {
     int fd;           /* of the temporary file; -1: none */
     int committed_fd; /* keeps the inode of the committed file from being reused; -1: none */
     int error;        /* the first since outfile_begin; 0: none */
+    bool in_place;    /* fd is a copy of committed_fd: no other file can be made */
     uint64_t bytes;   /* written since outfile_begin, the buffered ones included */
     size_t buffered;
     char path[OUTPATH_BYTES];      /* wanted */
@@ -45,8 +47,11 @@ struct outfile {
  * nothing. Returns 0, -ENAMETOOLONG, or -EISDIR for a path that is empty or ends in a slash. */
 int outfile_init(struct outfile *out, int directory_fd, const char *path);
 
-/* Opens the temporary file, with mode 0666 less the umask. An earlier one must be committed or
- * aborted. */
+/*
+ * Opens the temporary file, with mode 0666 less the umask. An earlier one must be committed or
+ * aborted. Where a file was committed and no other may be made in the directory any more (the
+ * caller has given up its rights), that one is emptied and written anew.
+ */
 int outfile_begin(struct outfile *out);
 
 /* Appends bytes. After an error it does nothing; outfile_commit tells. */
@@ -58,6 +63,9 @@ int outfile_commit(struct outfile *out);
 
 /* Removes the temporary file if there is one. */
 void outfile_abort(struct outfile *out);
+
+/* Removes the committed file if nothing was ever written to it: it only kept the name. */
+void outfile_withdraw(struct outfile *out);
 
 /* Aborts, and lets go of the committed file. OUT may be given to outfile_init again. */
 void outfile_close(struct outfile *out);

@@ -291,12 +291,44 @@ void publisher_tell_pause(struct publisher *publisher, bool paused)
     status_write(&publisher->status);
 }
 
+void publisher_directory(const struct publisher *publisher, char *directory)
+{
+    const char *path = publisher->session->out_path;
+    size_t length = (size_t)(outpath_base(path) - path);
+    struct text text = text_over(directory, OUTPATH_BYTES);
+    char pattern[OUTPATH_BYTES];
+    struct text part = text_over(pattern, sizeof pattern);
+    text_put_bytes(&part, path, length);
+    outpath_number(&text, pattern, publisher->writings);
+    if (length == 0)
+        text_put_char(&text, '.');
+}
+
+void publisher_reserve(struct publisher *publisher)
+{
+    struct outfile *out = publisher->out;
+    if (out == NULL || out->committed_fd < 0) {
+        if (out_ready(publisher) != 0 || outfile_begin(publisher->out) != 0 ||
+            outfile_commit(publisher->out) != 0)
+            return;
+    }
+    publisher->out_is_kept = true;
+}
+
+void publisher_hold_kernel_symbols(struct publisher *publisher)
+{
+    if (publisher->session->traits.kernel_frames)
+        kernel_symbols_hold(&publisher->kernel);
+}
+
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
 {
     int error = 0;
     bool too_short = is_too_short(publisher, app_cpu_ns);
     if (!has_nothing(publisher, app_cpu_ns))
         error = write_profile(publisher);
+    else if (publisher->out != NULL)
+        outfile_withdraw(publisher->out);
     publisher->session->finish_result =
         error == 0 && has_nothing(publisher, app_cpu_ns) ? -ENODATA : error;
     struct summary summary = summarize(publisher, app_cpu_ns);

@@ -21,7 +21,8 @@ struct publisher {
     struct collector *collector;
     struct arena arena;           /* of the names of one writing, and of the file's buffer */
     struct outfile *out;          /* once the first writing began */
-    bool out_is_kept;             /* the next writing replaces its file: no %n in the name */
+    bool out_is_kept;             /* the next writing replaces its file: no %n in the name, or it
+                                     is the only one that may still be had */
     uint64_t writings;            /* that have succeeded: what %n stands for in the next */
     struct kernel_symbols kernel; /* may be got ready while the app runs */
     struct status status;
@@ -49,6 +50,15 @@ void publisher_answer(struct publisher *publisher, uint32_t snapshots, int resul
 
 /* Tells there whether sampling is paused. */
 void publisher_tell_pause(struct publisher *publisher, bool paused);
+
+/*
+ * Before the helper gives up rights: whether files can be made where the profile goes is asked of
+ * its DIRECTORY (OUTPATH_BYTES); if they can't be, an empty one is made now under its name; kernel
+ * symbols are opened.
+ */
+void publisher_directory(const struct publisher *publisher, char *directory);
+void publisher_reserve(struct publisher *publisher);
+void publisher_hold_kernel_symbols(struct publisher *publisher);
 
 /* Writes the whole profile and the report. A process that used less CPU time than a period leaves
  * no file: there is nothing in it to see. */

@@ -10,8 +10,10 @@
 #include <linux/futex.h>
 
 #include "collector.h"
+#include "follow.h"
 #include "housekeeping.h"
 #include "publish.h"
+#include "seccomp_filter.h"
 #include "sys.h"
 
 #define ARENA_BYTES_MAX (512u * 1024 * 1024)
@@ -32,6 +34,7 @@ struct run {
     struct collector collector;
     struct housekeeping house;
     struct publisher publisher;
+    struct follower follower;
     uint64_t app_cpu_ns; /* the process's CPU clock when it was last readable, less what is next */
     uint64_t paused_cpu_ns; /* what it used in pauses that are over */
     uint64_t pause_cpu_ns;  /* its clock when the pause of now began */
@@ -74,7 +77,7 @@ static bool run_init(struct run *run, struct session *session)
         .plan = {.traits = &session->traits,
                  .period_ns = session->period_ns,
                  .stack_bytes = session->config.stack_bytes,
-                 .budget_bytes = threads_budget_bytes(),
+                 .budget_bytes = threads_budget_bytes(sys0(SYS_geteuid) == 0),
                  .had_threads = session->had_threads,
                  .app_pid = session->app_pid},
         .library = &session->library,
@@ -196,6 +199,8 @@ static bool turn(struct run *run)
                 helper_app_is_gone(&session->helper);
     uint32_t snapshots = __atomic_load_n(&session->helper.snapshots_wanted, __ATOMIC_ACQUIRE);
     struct quiet_patience fork_patience = patience(session);
+    bool hushed = __atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0;
+    last |= hushed && session->config.seccomp_end;
     helper_beat(&session->helper);
     if (last)
         helper_last_work(&session->helper);
@@ -206,6 +211,7 @@ static bool turn(struct run *run)
     collector_drain(collector, until_ns);
     if (!collector->exec_seen)
         pause_apply(run);
+    follower_look(&run->follower, last);
     if (!last && !collector->exec_seen)
         housekeeping_do(&run->house, &session->mailbox);
     quiet_end(&session->quiet);
@@ -264,7 +270,9 @@ void session_run(void *context)
         publisher_fail(&run.publisher, -ENOMEM);
         return;
     }
-    pause_apply(&run); /* a forked child is born paused if its parent is */
+    follower_init(&run.follower, &run.publisher, &run.house);
+    seccomp_filter_install(); /* where the kernel has none it goes without */
+    pause_apply(&run);        /* a forked child is born paused if its parent is */
     for (;;) {
         uint32_t wakes = helper_wakes(&session->helper);
         if (!turn(&run))

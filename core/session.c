@@ -9,7 +9,9 @@
 #include "number_file.h"
 #include "pattern.h"
 #include "sampling.h"
+#include "seccomp_filter.h"
 #include "sys.h"
+#include "task_status.h"
 #include "text.h"
 
 /* Above this rate the sampling itself costs the app more than half of its time, and the kernel does
@@ -25,6 +27,9 @@
 
 /* A helper that many births wait for is woken before its time: their rings hold locked memory. */
 #define BIRTHS_TO_WAKE 48u
+
+#define FOLLOW_WAIT_NS      1000000000u
+#define FOLLOW_WAIT_PART_NS 20000000u
 
 #define QUIET_WAIT_NS    20000000u
 #define STUCK_NS         3000000000u
@@ -142,7 +147,8 @@ static void kernel_refusal_tell(struct session *session)
 
 bool session_is_mine(const struct session *session)
 {
-    return session->app_pid != 0 && session->app_pid == (pid_t)sys0(SYS_getpid);
+    return session->app_pid != 0 && __atomic_load_n(&session->hushed, __ATOMIC_RELAXED) == 0 &&
+           session->app_pid == (pid_t)sys0(SYS_getpid);
 }
 
 /* Opens the calling thread's event as BIRTH says, as large as SHAPE or as locked memory allows. */
@@ -206,6 +212,10 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
 
 void session_open_birth(struct session *session, struct mailbox_slot *slot)
 {
+    if (__atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0) {
+        mailbox_cancel(slot);
+        return;
+    }
     uint32_t ring_bytes = __atomic_load_n(&session->birth_ring_bytes, __ATOMIC_RELAXED);
     uint32_t one_in = __atomic_load_n(&session->births_one_in, __ATOMIC_RELAXED);
     if (ring_bytes == 0)
@@ -261,10 +271,32 @@ static void first_thread_open(struct session *session)
     birth_begin(session, slot, &shape, 1);
 }
 
+/* In containers there are filters, which seldom kill; a service manager's may. */
+static bool inherited_filters_kill(struct session *session)
+{
+    char text[TASK_STATUS_BYTES];
+    struct task_status own;
+    if (session->filters_tried)
+        return false;
+    session->filters_tried = true;
+    int fd = sys_open("/proc/self/status", O_RDONLY, 0);
+    if (fd < 0)
+        return false;
+    int error = task_status_read(&own, fd, text);
+    sys_close(fd);
+    return error == 0 && own.seccomp_mode != 0 && seccomp_filter_inherited_kills();
+}
+
 int session_start(struct session *session, char *const *environment)
 {
-    if (session->given_up)
+    if (session->given_up || session->hushed)
         return -EBUSY;
+    if (inherited_filters_kill(session)) {
+        message_write(2, "selfsample: a seccomp filter that this program was started under would "
+                         "kill it for the system calls of a profiler; the program runs without a "
+                         "profile");
+        return -EPERM;
+    }
     session->app_pid = (pid_t)sys0(SYS_getpid);
     session->seed = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)session->app_pid << 36);
     out_path_expand(session, environment);
@@ -298,6 +330,7 @@ static void forget(struct session *session)
     session->births_one_in = session->born_unsettled = session->sleeps_long = 0;
     session->birth_ring_bytes = 0;
     session->finish_wanted = session->progress = 0;
+    session->follow_asked = session->follow_answered = 0;
     session->notice[0] = '\0';
     /* A child of a paused process is paused. */
     *helper = (struct helper){.pause_wanted = helper->pause_wanted};
@@ -360,6 +393,9 @@ static int finish(struct session *session, enum session_finish how)
 
 void session_end(struct session *session)
 {
+    /* Without a call the helper can't be woken, nor waited for; it outlives the app. */
+    if (__atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0)
+        __atomic_store_n(&session->finish_wanted, SESSION_ENDS, __ATOMIC_RELEASE);
     if (!session_is_mine(session))
         return;
     finish(session, SESSION_ENDS);
@@ -448,6 +484,38 @@ int session_snapshot(struct session *session, const char *path)
     __atomic_store_n(&snapshot->state, SESSION_ASK_WAITS, __ATOMIC_RELEASE);
     int result = answer_wait(session, &snapshot->state, SESSION_ASK_ANSWERED, END_WAIT_NS);
     return result != 0 ? result : snapshot->result;
+}
+
+void session_follow(struct session *session)
+{
+    if (!session_is_mine(session))
+        return;
+    uint32_t asked = __atomic_add_fetch(&session->follow_asked, 1, __ATOMIC_SEQ_CST);
+    uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    const struct timespec part = {0, FOLLOW_WAIT_PART_NS};
+    helper_wake(&session->helper);
+    for (;;) {
+        uint32_t answered = __atomic_load_n(&session->follow_answered, __ATOMIC_ACQUIRE);
+        if ((int32_t)(answered - asked) >= 0 ||
+            __atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE) == 0 ||
+            sys_clock_ns(CLOCK_MONOTONIC) - start_ns > FOLLOW_WAIT_NS)
+            return;
+        sys4(SYS_futex, &session->follow_answered, FUTEX_WAIT, answered, &part);
+    }
+}
+
+bool session_hush(struct session *session)
+{
+    if (!session_is_mine(session))
+        return true;
+    if (session->config.seccomp_end)
+        session_end(session);
+    return __atomic_exchange_n(&session->hushed, 1, __ATOMIC_SEQ_CST) != 0;
+}
+
+void session_unhush(struct session *session)
+{
+    __atomic_store_n(&session->hushed, 0, __ATOMIC_SEQ_CST);
 }
 
 struct quiet_fork session_quiet(struct session *session)

@@ -62,6 +62,7 @@ struct session {
     bool refusal_told;        /* of kernel samples; a forked child need not say it again */
     pid_t first_tid;          /* of the thread that started it */
     bool given_up;            /* its helper is stuck, and lives on in this memory */
+    bool filters_tried;       /* seccomp filters that were there before us bear with our calls */
     bool had_threads;         /* the process had other threads than the calling one already */
     uint64_t cpu_at_start_ns; /* the process's CPU clock */
     uint64_t seed;            /* of the births' lots, see sampling.h */
@@ -75,8 +76,14 @@ struct session {
     /* said by the app */
     uint32_t finish_wanted; /* enum session_finish: it waits for the file */
     struct session_snapshot snapshot;
+    uint32_t follow_asked; /* how often it has changed credentials */
+
+    /* said by both */
+    uint32_t
+        hushed; /* a filter for system calls is in force: the app's threads make none of ours */
 
     /* said by the helper */
+    uint32_t follow_answered;  /* of follow_asked; futex */
     uint32_t birth_ring_bytes; /* that a new thread may map for now; 0: not said yet */
     uint32_t births_one_in;    /* so many births share one event, see sampling.h; 0: not said yet */
     uint32_t born_unsettled;   /* settling is refused: births take plain periods */
@@ -102,7 +109,8 @@ int session_start(struct session *session, char *const *environment);
  * what session_quiet gave. */
 void session_abandon(struct session *session, struct quiet_fork fork);
 
-/* Is this the process of the session? False in children that share or copied its memory. */
+/* Is this the process of the session, and may it be asked things? False in children that share or
+ * copied its memory, and once the session is hushed. */
 bool session_is_mine(const struct session *session);
 
 /* Opens the calling thread's event and posts it in SLOT. */
@@ -131,6 +139,18 @@ int session_pause(struct session *session, bool paused);
 /* Writes a snapshot to PATH ("": where the profile goes) and waits until it is there; one call at a
  * time. As session_pause, or the -errno of the writing; -ENODATA: there is nothing to write yet. */
 int session_snapshot(struct session *session, const char *path);
+
+/* After a change of the app's credentials: waits, but not for long, until the helper has the same.
+ */
+void session_follow(struct session *session);
+
+/*
+ * Before the app enters seccomp: from now on no system call of ours is made in its threads, or,
+ * where the options say so, the session ends here. Returns whether it was hushed already (or
+ * is not this process's); session_unhush after an attempt that failed, where it was not.
+ */
+bool session_hush(struct session *session);
+void session_unhush(struct session *session);
 
 /* Waits, but not for long, until the helper holds nothing that a fork should not copy. */
 struct quiet_fork session_quiet(struct session *session);

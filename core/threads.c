@@ -413,14 +413,13 @@ bool thread_exists(pid_t app_pid, pid_t tid)
     return fd >= 0;
 }
 
-uint64_t threads_budget_bytes(void)
+uint64_t threads_budget_bytes(bool privileged)
 {
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
     sys4(SYS_prlimit64, 0, RLIMIT_MEMLOCK, NULL, &limit);
     uint64_t granted_kb = number_file_read("/proc/sys/kernel/perf_event_mlock_kb", 0);
     int64_t paranoid = number_file_read_signed("/proc/sys/kernel/perf_event_paranoid", 2);
-    /* CAP_IPC_LOCK and paranoid -1 lift the limit; root stands for the first. */
-    bool unlimited = limit.rlim_cur == RLIM_INFINITY || paranoid < 0 || sys0(SYS_geteuid) == 0;
+    bool unlimited = limit.rlim_cur == RLIM_INFINITY || paranoid < 0 || privileged;
     uint64_t bytes = unlimited ? UNLIMITED_BYTES : limit.rlim_cur + granted_kb * 1024;
     return bytes < UNLIMITED_BYTES ? bytes : UNLIMITED_BYTES;
 }

@@ -170,7 +170,8 @@ uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid);
 /* Is there such a thread in the process? */
 bool thread_exists(pid_t app_pid, pid_t tid);
 
-/* Bytes of memory this process may lock for rings: what perf grants, and RLIMIT_MEMLOCK. */
-uint64_t threads_budget_bytes(void);
+/* Bytes of memory this process may lock for rings: what perf grants, and RLIMIT_MEMLOCK.
+ * PRIVILEGED: it has CAP_IPC_LOCK, which lifts the limit. */
+uint64_t threads_budget_bytes(bool privileged);
 
 #endif

@@ -13,8 +13,6 @@
 #include <pthread.h>
 #include <threads.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
 typedef int pthread_create_function(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 typedef int thrd_create_function(thrd_t *, thrd_start_t, void *);
 
@@ -96,8 +94,9 @@ static struct mailbox_slot *slot_for(void *routine, void *argument)
     return slot;
 }
 
-EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes,
-                          void *(*routine)(void *), void *restrict argument)
+HOOK_EXPORT int pthread_create(pthread_t *restrict thread,
+                               const pthread_attr_t *restrict attributes, void *(*routine)(void *),
+                               void *restrict argument)
 {
     pthread_create_function *create = REAL(pthread_create);
     if (create == NULL)
@@ -111,7 +110,7 @@ EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *rest
     return result;
 }
 
-EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
+HOOK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 {
     thrd_create_function *create = REAL(thrd_create);
     if (create == NULL)

@@ -10,6 +10,17 @@
 
 #include "../core/session.h"
 
+#define HOOK_EXPORT __attribute__((visibility("default")))
+
+/* Looks up the functions behind prctl and syscall. Once, in the constructor: later it might be a
+ * thread under a filter that has to. */
+void hooks_seccomp_prepare(void);
+
+/* What the hook on syscall, an assembler's, goes to. */
+extern long (*hooks_real_syscall)(long number, ...);
+long (*hooks_find_syscall(void))(long number, ...);
+long hooks_syscall_seccomp(long number, long operation, long flags, long filter);
+
 /* Prepares what threads tell at their end. Once, in the constructor. */
 void hooks_prepare(void);
 

@@ -56,7 +56,7 @@ static void after_fork_in_child(void)
     bool profiled = session.app_pid != 0;
     api_forked();
     session_abandon(&session, quiet_fork);
-    if (profiled && session.config.children)
+    if (profiled && session.config.children && !session.hushed)
         session_start(&session, environ);
     errno = error;
 }
@@ -113,6 +113,7 @@ int library_start_session(void)
 {
     libunwind_load();
     hooks_prepare();
+    hooks_seccomp_prepare();
     return session_start(&session, environ);
 }
 

@@ -40,7 +40,7 @@ TEST(defaults)
     CHECK_U64(config.threads, CONFIG_THREADS_NAME);
     CHECK_U64(config.unit, CONFIG_UNIT_SAMPLES);
     CHECK_STR(config.only, "");
-    CHECK(config.children && config.enabled && !config.summary);
+    CHECK(config.children && config.enabled && !config.summary && !config.seccomp_end);
     CHECK_U64(config.checkpoint_seconds, 0);
     CHECK_STR(config.report_path, "");
 }
@@ -50,13 +50,15 @@ TEST(every_option_is_read)
     READ("SELFSAMPLE_OUT=/tmp/%e", "SELFSAMPLE_RATE=100", "SELFSAMPLE_STACK=8192",
          "SELFSAMPLE_KERNEL=no", "SELFSAMPLE_THREADS=tid", "SELFSAMPLE_UNIT=us",
          "SELFSAMPLE_ONLY=gcc,cc1*", "SELFSAMPLE_CHILDREN=no", "SELFSAMPLE_ENABLED=no",
-         "SELFSAMPLE_SUMMARY=yes", "SELFSAMPLE_CHECKPOINT=60", "SELFSAMPLE_REPORT=/tmp/x/report");
+         "SELFSAMPLE_SUMMARY=yes", "SELFSAMPLE_CHECKPOINT=60", "SELFSAMPLE_SECCOMP=end",
+         "SELFSAMPLE_REPORT=/tmp/x/report");
     CHECK_STR(lines, "");
     CHECK_STR(config.out_pattern, "/tmp/%e");
     CHECK_U64(config.rate_hz, 100);
     CHECK_U64(config.stack_bytes, 8192);
     CHECK_U64(config.kernel, CONFIG_KERNEL_NO);
     CHECK_U64(config.threads, CONFIG_THREADS_TID);
+    CHECK(config.seccomp_end);
     CHECK_U64(config.unit, CONFIG_UNIT_US);
     CHECK_STR(config.only, "gcc,cc1*");
     CHECK(!config.children && !config.enabled && config.summary);
@@ -159,7 +161,8 @@ TEST(wrong_words)
 }
 
 #define ALL                                                                                        \
-    "; options are OUT RATE STACK KERNEL THREADS UNIT ONLY CHILDREN ENABLED SUMMARY CHECKPOINT\n"
+    "; options are OUT RATE STACK KERNEL THREADS UNIT ONLY CHILDREN ENABLED SUMMARY "              \
+    "CHECKPOINT SECCOMP\n"
 
 TEST(wrong_names)
 {

@@ -182,6 +182,20 @@ TEST(a_table_made_while_modules_changed_is_not_shared)
     symbols_end(&symbols);
 }
 
+TEST(what_is_held_is_not_shared)
+{
+    struct kernel_symbols symbols, second;
+    symbols_of(&symbols, text);
+    kernel_symbols_hold(&symbols);
+    CHECK(symbols.state == KERNEL_SYMBOLS_READING);
+    CHECK_STR(name_at(&symbols, 0xffffffff81001004), "work");
+    fixture_text("kallsyms", "ffffffff81001000 t nothing_like_it\n");
+    kernel_symbols_init(&second, &symbols.paths);
+    CHECK_STR(name_at(&second, 0xffffffff81001004), "nothing_like_it");
+    kernel_symbols_close(&second);
+    symbols_end(&symbols);
+}
+
 /* 20,000 functions whose order is turned round in the second half, as one module's may be. */
 TEST(steps_of_any_size_make_the_same_table)
 {

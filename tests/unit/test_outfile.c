@@ -313,6 +313,74 @@ TEST(a_full_and_a_read_only_disk)
     CHECK_I64(result, 0);
 }
 
+/* Becomes an ordinary user, who may not make files there. */
+static int rights_given_up(void)
+{
+    outfile_init(&out, directory_fd, "a");
+    if (file_write("") != 0 || setresuid(65534, 65534, 65534) != 0)
+        return 1;
+    if (file_write("first, and long") != 0 || strcmp(content("a"), "first, and long") != 0)
+        return 2;
+    if (file_write("second") != 0 || strcmp(content("a"), "second") != 0)
+        return 3;
+    if (outfile_begin(&out) != 0)
+        return 4;
+    outfile_put(&out, "half", 4);
+    outfile_abort(&out);
+    if (strcmp(content("a"), "") != 0)
+        return 5;
+    outfile_close(&out);
+    outfile_init(&out, directory_fd, "b");
+    return file_write("none") == -EACCES && directory_entries() == 1 ? 0 : 6;
+}
+
+TEST(a_user_who_may_no_longer_make_files_writes_what_he_has)
+{
+    if (geteuid() != 0)
+        SKIP("not root");
+    directory_make();
+    CHECK(chmod(directory, 0755) == 0);
+    CHECK_I64(in_child(rights_given_up), 0);
+    directory_remove();
+}
+
+/* The old file is root's, the directory everybody's, as /tmp is. */
+static int rights_given_up_in_public(void)
+{
+    outfile_init(&out, directory_fd, "a");
+    if (file_write("root's") != 0 || setresuid(65534, 65534, 65534) != 0)
+        return 1;
+    if (file_write("his") != 0 || strcmp(content("a"), "root's") != 0)
+        return 2;
+    return strcmp(content("a.1"), "his") == 0 && directory_entries() == 2 ? 0 : 3;
+}
+
+TEST(in_a_public_directory_the_file_of_another_stays)
+{
+    if (geteuid() != 0)
+        SKIP("not root");
+    directory_make();
+    CHECK(chmod(directory, 01777) == 0);
+    CHECK_I64(in_child(rights_given_up_in_public), 0);
+    directory_remove();
+}
+
+TEST(a_name_that_was_only_kept_is_given_back)
+{
+    directory_make();
+    REQUIRE(outfile_init(&out, directory_fd, "a") == 0);
+    outfile_withdraw(&out);
+    CHECK_I64(file_write(""), 0);
+    CHECK_U64(directory_entries(), 1);
+    outfile_withdraw(&out);
+    CHECK_U64(directory_entries(), 0);
+    CHECK_I64(file_write("content"), 0);
+    outfile_withdraw(&out);
+    CHECK_STR(content("a"), "content");
+    outfile_close(&out);
+    directory_remove();
+}
+
 /* From now on the kernel answers that system call with ERROR. */
 static int refuse(unsigned number, unsigned error)
 {

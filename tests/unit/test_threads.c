@@ -531,5 +531,12 @@ TEST(the_budget_is_what_may_be_locked)
     if (geteuid() != 0 && paranoid >= 0 && limit.rlim_cur != RLIM_INFINITY &&
         limit.rlim_cur + (uint64_t)granted_kb * 1024 < expected)
         expected = limit.rlim_cur + (uint64_t)granted_kb * 1024;
-    CHECK_U64(threads_budget_bytes(), expected);
+    CHECK_U64(threads_budget_bytes(geteuid() == 0), expected);
+    CHECK_U64(threads_budget_bytes(true), 64 * MIB);
+    const struct rlimit small = {MIB, limit.rlim_max};
+    if (paranoid < 0 || granted_kb * 1024 > 60 * (long)MIB ||
+        setrlimit(RLIMIT_MEMLOCK, &small) != 0)
+        return;
+    CHECK_U64(threads_budget_bytes(false), MIB + (uint64_t)granted_kb * 1024);
+    setrlimit(RLIMIT_MEMLOCK, &limit);
 }

@@ -1,0 +1,91 @@
+/*
+ * The hooks on the two ways into seccomp, prctl and syscall: from just before the app enters it, no
+ * system call of ours is made in its threads, since its filter may kill for it. (libc has no
+ * function seccomp; libseccomp calls these two.)
+ *
+ * Runs in the app's threads. Every other call goes straight on. Leaves errno alone.
+ */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+
+#include "hooks.h"
+
+#include "../core/arch.h"
+
+/* Of linux/prctl.h and linux/seccomp.h. */
+#define PRCTL_SECCOMP     22
+#define PRCTL_MODE_STRICT 1
+#define PRCTL_MODE_FILTER 2
+#define SECCOMP_TO_STRICT 0
+#define SECCOMP_TO_FILTER 1
+
+#define TEXT(value)  #value
+#define TEXT_(value) TEXT(value)
+
+/* The headers of libc declare prctl with "..."; all its arguments are passed on. */
+typedef int prctl_function(int, unsigned long, unsigned long, unsigned long, unsigned long);
+typedef long syscall_function(long, ...);
+
+prctl_function hook_prctl __asm__("prctl") HOOK_EXPORT;
+
+static prctl_function *real_prctl;
+syscall_function *hooks_real_syscall;
+
+static prctl_function *prctl_find(void)
+{
+    return real_prctl = (prctl_function *)dlsym(RTLD_NEXT, "prctl");
+}
+
+syscall_function *hooks_find_syscall(void)
+{
+    return hooks_real_syscall = (syscall_function *)dlsym(RTLD_NEXT, "syscall");
+}
+
+void hooks_seccomp_prepare(void)
+{
+    prctl_find();
+    hooks_find_syscall();
+}
+
+/* Programs ask by wrong arguments what the kernel can do; that is not entering it. */
+static bool enters_by_prctl(int option, unsigned long mode, unsigned long filter)
+{
+    return option == PRCTL_SECCOMP &&
+           (mode == PRCTL_MODE_STRICT || (mode == PRCTL_MODE_FILTER && filter != 0));
+}
+
+static bool enters_by_syscall(long operation, long flags, long filter)
+{
+    return (operation == SECCOMP_TO_STRICT && flags == 0 && filter == 0) ||
+           (operation == SECCOMP_TO_FILTER && filter != 0);
+}
+
+int hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+    prctl_function *real = __atomic_load_n(&real_prctl, __ATOMIC_RELAXED);
+    if (__builtin_expect(real == NULL, 0))
+        real = prctl_find();
+    if (__builtin_expect(!enters_by_prctl(option, a, b), 1))
+        return real(option, a, b, c, d);
+    bool hushed = session_hush(&session);
+    int result = real(option, a, b, c, d);
+    if (result != 0 && !hushed)
+        session_unhush(&session);
+    return result;
+}
+
+ARCH_HOOK_FORWARD("syscall", TEXT_(SYS_seccomp), "hooks_syscall_seccomp", "hooks_real_syscall",
+                  "hooks_find_syscall");
+
+long hooks_syscall_seccomp(long number, long operation, long flags, long filter)
+{
+    syscall_function *real = hooks_real_syscall != NULL ? hooks_real_syscall : hooks_find_syscall();
+    bool entering = enters_by_syscall(operation, flags, filter);
+    bool hushed = entering && session_hush(&session);
+    long result = real(number, operation, flags, filter);
+    if (result < 0 && entering && !hushed) /* with a listener the result is its descriptor */
+        session_unhush(&session);
+    return result;
+}
