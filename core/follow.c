@@ -124,10 +124,10 @@ static void status_change(struct follower *follower)
 {
     const struct threads *threads = &follower->publisher->collector->threads;
     for (uint32_t i = 0; i < threads->used; i++) {
-        if (threads->list[i].tid == 0 || threads->list[i].dead ||
-            threads->list[i].tid == follower->session->app_pid)
+        const struct thread *thread = threads_at(threads, i);
+        if (thread->tid == 0 || thread->dead || thread->tid == follower->session->app_pid)
             continue;
-        int fd = task_open(follower->taken.parent_pid, threads->list[i].tid);
+        int fd = task_open(follower->taken.parent_pid, thread->tid);
         if (fd < 0)
             continue;
         sys_close(follower->status_fd);
