@@ -165,6 +165,39 @@ stress: all
 unit-sanitized:
 	$(Q)$(MAKE) --no-print-directory unit SAN=$(CHECK_SAN)
 
+# ---- fuzzing -------------------------------------------------------------------------------------
+# Needs clang. New inputs are kept in $(B)/fuzz; what is worth keeping goes to tests/fuzz by hand.
+SECONDS    := 600
+F          := $(B)/fuzz
+FUZZ_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+FUZZ_CORE  := $(patsubst %.c,$(F)/%.o,$(filter-out core/mem.c,$(CORE_SOURCES))) $(F)/options.o
+FUZZERS    := $(patsubst tests/fuzz/%.c,$(F)/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+.PHONY: fuzz
+fuzz: $(FUZZERS)
+	$(Q)for fuzzer in $^; do corpus=$${fuzzer##*_}; mkdir -p $(F)/new_$$corpus; \
+	    $$fuzzer -max_total_time=$$(($(SECONDS) / $(words $(FUZZERS)))) -timeout=10 -rss_limit_mb=2048 \
+	        -artifact_prefix=$(F)/$${corpus}_ -print_final_stats=1 -verbosity=0 \
+	        $(F)/new_$$corpus tests/fuzz/$$corpus || exit 1; done
+
+$(F)/fuzz_%: $(F)/fuzz_%.o $(FUZZ_CORE) $(FOREIGN_OBJECTS)
+	@echo "  LINK    $@"
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(FOREIGN_LINK)
+
+$(F)/fuzz_%.o: tests/fuzz/fuzz_%.c
+	@mkdir -p $(@D)
+	@echo "  FUZZ    $@"
+	$(Q)clang $(filter-out $(firstword $(COMPILE)),$(COMPILE)) $(FUZZ_FLAGS) -fsanitize=fuzzer -c -o $@ $<
+
+$(F)/core/%.o: core/%.c
+	@mkdir -p $(@D)
+	@echo "  FUZZ    $@"
+	$(Q)clang $(filter-out $(firstword $(COMPILE)),$(COMPILE)) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -c -o $@ $<
+
+$(F)/options.o: $(B)/options.c
+	@mkdir -p $(@D)
+	$(Q)clang $(filter-out $(firstword $(COMPILE)),$(COMPILE)) $(FUZZ_FLAGS) -c -o $@ $<
+
 # ---- the rest ------------------------------------------------------------------------------------
 FORMATTED := $(wildcard core/*.[ch] preload/*.[ch] include/*.h scripts/*.[ch] tests/*/*.[ch] examples/*.c)
 
@@ -231,9 +264,11 @@ help:
 	@echo 'make stress        everything at once, for SECONDS ($(SECONDS)), drawn from SEED (the time)'
 	@echo 'make bench         measure what profiling costs'
 	@echo 'make bench-unwind  measure what a frame and a stack cost'
+	@echo 'make fuzz          damaged ELF files and unwind tables, for SECONDS=$(SECONDS); needs clang'
 	@echo 'make format        clang-format; format-check: only tell'
 	@echo 'make install       below PREFIX ($(PREFIX)), with DESTDIR in front; uninstall'
 	@echo 'make clean         remove $(B)/'
 	@echo 'Variables: B=dir CC=clang CFLAGS=.. LDFLAGS=.. WERROR=1 SAN=.. PREFIX=.. DESTDIR=.. V=1'
 
--include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(COMMAND_OBJECTS) $(UNIT_CORE) $(UNIT_TESTS:%=%.o))
+-include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(COMMAND_OBJECTS) $(UNIT_CORE) $(UNIT_TESTS:%=%.o) \
+         $(FUZZ_CORE) $(FUZZERS:%=%.o))

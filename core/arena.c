@@ -17,6 +17,21 @@ struct arena_chunk {
 #define HEADER_BYTES                                                                               \
     ((sizeof(struct arena_chunk) + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1))
 
+/* Under AddressSanitizer, memory that was not given out is not to be touched. */
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define IS_WATCHED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(IS_WATCHED)
+#include <sanitizer/asan_interface.h>
+#define memory_hide(memory, bytes) __asan_poison_memory_region(memory, bytes)
+#define memory_show(memory, bytes) __asan_unpoison_memory_region(memory, bytes)
+#else
+#define memory_hide(memory, bytes) ((void)(memory), (void)(bytes))
+#define memory_show(memory, bytes) ((void)(memory), (void)(bytes))
+#endif
+
 void arena_init(struct arena *arena, size_t limit_bytes)
 {
     *arena = (struct arena){.limit_bytes = limit_bytes};
@@ -36,6 +51,7 @@ static struct arena_chunk *chunk_add(struct arena *arena, size_t payload_bytes)
     /* A fork must not copy what only the helper of this process can use. */
     sys3(SYS_madvise, chunk, size, MADV_DONTFORK);
     *chunk = (struct arena_chunk){.older = arena->newest, .size = size, .used = HEADER_BYTES};
+    memory_hide((char *)chunk + HEADER_BYTES, size - HEADER_BYTES);
     arena->newest = chunk;
     arena->mapped_bytes += size;
     if (arena->mapped_bytes > arena->peak_bytes)
@@ -49,8 +65,8 @@ void *arena_alloc(struct arena *arena, size_t bytes)
         return NULL;
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    bytes = bytes == 0 ? ALIGNMENT_BYTES
-                       : (bytes + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1);
+    size_t asked = bytes == 0 ? 1 : bytes;
+    bytes = (asked + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1);
     struct arena_chunk *chunk = arena->newest;
     if (chunk == NULL || chunk->size - chunk->used < bytes)
         chunk = chunk_add(arena, bytes);
@@ -58,6 +74,7 @@ void *arena_alloc(struct arena *arena, size_t bytes)
         return NULL;
     char *memory = (char *)chunk + chunk->used;
     chunk->used += bytes;
+    memory_show(memory, asked);
     return memory;
 }
 
@@ -88,11 +105,16 @@ void arena_release(struct arena *arena, struct arena_mark mark)
         struct arena_chunk *gone = arena->newest;
         arena->newest = gone->older;
         arena->mapped_bytes -= gone->size;
+        memory_show(gone, gone->size);
         sys_munmap(gone, gone->size);
     }
     if (mark.chunk != NULL) {
         /* Given-out memory is zeroed: what was used since the mark must not show again. */
-        __builtin_memset((char *)mark.chunk + mark.used, 0, mark.chunk->used - mark.used);
+        char *from = (char *)mark.chunk + mark.used;
+        size_t bytes = mark.chunk->used - mark.used;
+        memory_show(from, bytes);
+        __builtin_memset(from, 0, bytes);
+        memory_hide(from, bytes);
         mark.chunk->used = mark.used;
     }
 }
