@@ -1,91 +1,122 @@
 /*
- * The calling-context tree, over uthash. Runs in the helper. Never allocates but from its arena,
- * never gives memory back, never loses a sample without telling.
+ * The calling-context tree, over two hash tables with linear probing. Runs in the helper. Never
+ * allocates but from its arena, never gives memory back, never loses a sample without telling.
  */
 #include "profile.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
-/* Every function here that adds to a table has the profile at hand under this name. What uthash
- * frees is an outgrown bucket array, which the arena keeps. */
-#define uthash_malloc(size)        arena_alloc(profile->arena, size)
-#define uthash_free(pointer, size) ((void)(pointer))
-#define HASH_NONFATAL_OOM          1
-#include <uthash.h>
+#define SLOTS_FIRST 256u
 
-struct profile_frame_entry {
-    struct profile_frame frame;
-    UT_hash_handle hh;
+/* The key is in the slot, so that a look-up in a table that has left the processor's caches waits
+ * for memory once. */
+struct profile_slot {
+    uint64_t key;
+    uint32_t module; /* of a frame, whose key is the address */
+    uint32_t number; /* of what is found, plus 1; 0: the slot is free */
 };
 
-struct profile_node_entry {
-    struct profile_node node;
-    UT_hash_handle hh;
-};
-
-/* A key is the start of what it finds. */
-#define FRAME_KEY_BYTES (offsetof(struct profile_frame, module) + sizeof(uint32_t))
-#define NODE_KEY_BYTES  (offsetof(struct profile_node, frame) + sizeof(uint32_t))
-
-/* Two numbers into 32 bits of which the low ones, which uthash uses, depend on every bit of both:
- * the finalizer of splitmix64. */
-static uint32_t key_hash(uint64_t high, uint64_t low)
+/* Every bit of the result depends on every bit of both: the finalizer of splitmix64. */
+static uint64_t mixed(uint64_t high, uint64_t low)
 {
-    uint64_t mixed = low + high * 0x9e3779b97f4a7c15u;
-    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
-    return (uint32_t)(mixed ^ (mixed >> 31));
+    uint64_t value = low + high * 0x9e3779b97f4a7c15u;
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
+}
+
+/* The slot of that key, or the free one where it belongs. The table has a free slot. */
+static struct profile_slot *slot_find(const struct profile_table *table, uint64_t key,
+                                      uint32_t module)
+{
+    uint64_t at = mixed(module, key);
+    for (;; at++) {
+        struct profile_slot *slot = &table->slots[at & (table->size - 1)];
+        if (slot->number == 0 || (slot->key == key && slot->module == module))
+            return slot;
+    }
+}
+
+/* What the table has for the key; PROFILE_NONE: nothing. */
+static uint32_t number_find(const struct profile_table *table, uint64_t key, uint32_t module)
+{
+    if (table->size == 0)
+        return PROFILE_NONE;
+    return slot_find(table, key, module)->number - 1; /* 0 becomes PROFILE_NONE */
+}
+
+/* Doubles the table; it stays as it is where there is no memory. The arena keeps the old slots. */
+static void table_grow(struct profile_table *table, struct arena *arena)
+{
+    struct profile_table grown = *table;
+    grown.size = table->size == 0 ? SLOTS_FIRST : table->size * 2;
+    grown.slots = arena_alloc_array(arena, grown.size, sizeof *grown.slots);
+    if (grown.slots == NULL)
+        return;
+    for (uint32_t i = 0; i < table->size; i++) {
+        const struct profile_slot *slot = &table->slots[i];
+        if (slot->number != 0)
+            *slot_find(&grown, slot->key, slot->module) = *slot;
+    }
+    *table = grown;
+}
+
+/* Makes room for one more. False: there is none, and no memory for more. A table that can't grow is
+ * filled up to seven eighths, where look-ups still end soon. */
+static bool table_reserve(struct profile_table *table, struct arena *arena)
+{
+    if (table->used >= table->size / 4 * 3)
+        table_grow(table, arena);
+    return table->used < table->size / 8 * 7;
+}
+
+/* Enters what was not found. */
+static void table_enter(struct profile_table *table, uint64_t key, uint32_t module, uint32_t number)
+{
+    *slot_find(table, key, module) = (struct profile_slot){key, module, number + 1};
+    table->used++;
 }
 
 void profile_init(struct profile *profile, struct arena *arena)
 {
     memset(profile, 0, sizeof *profile);
     profile->arena = arena;
-    sequence_init(&profile->frames, arena, sizeof(struct profile_frame_entry));
-    sequence_init(&profile->nodes, arena, sizeof(struct profile_node_entry));
+    sequence_init(&profile->frames, arena, sizeof(struct profile_frame));
+    sequence_init(&profile->nodes, arena, sizeof(struct profile_node));
 }
 
-/* uthash leaves an entry without a table where it could not add it. */
-static uint32_t frame_add(struct profile *profile, const struct profile_frame *key, uint32_t hash)
+static uint32_t frame_add(struct profile *profile, uint32_t module, uint64_t address)
 {
-    struct profile_frame_entry *entry = sequence_append(&profile->frames);
-    if (entry == NULL)
+    struct profile_frame *frame = NULL;
+    if (table_reserve(&profile->frames_by_key, profile->arena))
+        frame = sequence_append(&profile->frames);
+    if (frame == NULL)
         return PROFILE_NONE;
-    entry->frame = *key;
-    entry->frame.index = profile->frames.count - 1;
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, profile->frames_by_key, &entry->frame, FRAME_KEY_BYTES, hash,
-                                entry);
-    if (entry->hh.tbl != NULL)
-        return entry->frame.index;
-    sequence_drop_last(&profile->frames);
-    return PROFILE_NONE;
+    *frame = (struct profile_frame){address, module, profile->frames.count - 1};
+    table_enter(&profile->frames_by_key, address, module, frame->index);
+    return frame->index;
 }
 
 uint32_t profile_frame(struct profile *profile, uint32_t module, uint64_t address)
 {
-    const struct profile_frame key = {.address = address, .module = module};
-    uint32_t hash = key_hash(module, address);
-    struct profile_frame_entry *entry;
-    HASH_FIND_BYHASHVALUE(hh, profile->frames_by_key, &key, FRAME_KEY_BYTES, hash, entry);
-    return entry != NULL ? entry->frame.index : frame_add(profile, &key, hash);
+    uint32_t number = number_find(&profile->frames_by_key, address, module);
+    return number != PROFILE_NONE ? number : frame_add(profile, module, address);
 }
 
-static uint32_t node_add(struct profile *profile, const struct profile_node *key, uint32_t hash)
+static uint32_t node_add(struct profile *profile, uint32_t parent, uint32_t frame, uint64_t key)
 {
-    struct profile_node_entry *entry = sequence_append(&profile->nodes);
-    if (entry == NULL)
+    struct profile_node *node = NULL;
+    if (table_reserve(&profile->nodes_by_key, profile->arena))
+        node = sequence_append(&profile->nodes);
+    if (node == NULL)
         return PROFILE_NONE;
-    struct profile_node *node = &entry->node;
-    *node = *key;
-    node->index = profile->nodes.count - 1;
-    node->depth =
-        key->parent == PROFILE_NONE ? 1 : profile_node_at(profile, key->parent)->depth + 1;
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, profile->nodes_by_key, node, NODE_KEY_BYTES, hash, entry);
-    if (entry->hh.tbl == NULL) {
-        sequence_drop_last(&profile->nodes);
-        return PROFILE_NONE;
-    }
+    *node = (struct profile_node){
+        .parent = parent, .frame = frame, .index = profile->nodes.count - 1, .depth = 1};
+    if (parent != PROFILE_NONE)
+        node->depth += profile_node_at(profile, parent)->depth;
+    table_enter(&profile->nodes_by_key, key, 0, node->index);
     if (node->depth > profile->depth_max)
         profile->depth_max = node->depth;
     return node->index;
@@ -93,30 +124,26 @@ static uint32_t node_add(struct profile *profile, const struct profile_node *key
 
 uint32_t profile_child(struct profile *profile, uint32_t parent, uint32_t frame)
 {
-    const struct profile_node key = {.parent = parent, .frame = frame};
-    uint32_t hash = key_hash(parent, frame);
-    struct profile_node_entry *entry;
-    HASH_FIND_BYHASHVALUE(hh, profile->nodes_by_key, &key, NODE_KEY_BYTES, hash, entry);
-    return entry != NULL ? entry->node.index : node_add(profile, &key, hash);
+    uint64_t key = (uint64_t)parent << 32 | frame;
+    uint32_t number = number_find(&profile->nodes_by_key, key, 0);
+    return number != PROFILE_NONE ? number : node_add(profile, parent, frame, key);
 }
 
 const struct profile_frame *profile_frame_at(const struct profile *profile, uint32_t index)
 {
-    const struct profile_frame_entry *entry = sequence_at(&profile->frames, index);
-    return &entry->frame;
+    return sequence_at(&profile->frames, index);
 }
 
 const struct profile_node *profile_node_at(const struct profile *profile, uint32_t index)
 {
-    const struct profile_node_entry *entry = sequence_at(&profile->nodes, index);
-    return &entry->node;
+    return sequence_at(&profile->nodes, index);
 }
 
 void profile_charge(struct profile *profile, uint32_t node, uint64_t samples, uint64_t weight_ns)
 {
-    struct profile_node_entry *entry = sequence_at(&profile->nodes, node);
-    entry->node.samples += samples;
-    entry->node.weight_ns += weight_ns;
+    struct profile_node *entry = sequence_at(&profile->nodes, node);
+    entry->samples += samples;
+    entry->weight_ns += weight_ns;
 }
 
 /* The node for as many of the outer frames as there is memory for; *DEPTH is how many those are. */
@@ -169,9 +196,9 @@ void profile_top_up(struct profile *profile, uint32_t node, uint64_t weight_ns)
 
 void profile_take_back(struct profile *profile, uint32_t node, uint64_t weight_ns)
 {
-    struct profile_node_entry *entry = sequence_at(&profile->nodes, node);
-    if (weight_ns > entry->node.weight_ns)
-        weight_ns = entry->node.weight_ns;
+    struct profile_node *entry = sequence_at(&profile->nodes, node);
+    if (weight_ns > entry->weight_ns)
+        weight_ns = entry->weight_ns;
     profile->weight_ns -= weight_ns;
-    entry->node.weight_ns -= weight_ns;
+    entry->weight_ns -= weight_ns;
 }

@@ -1,8 +1,8 @@
 /*
  * What was sampled, counted: a calling-context tree. A frame is a place in a module; a node is a
  * frame under a parent node, with the weight of the samples that ended there. Memory grows with the
- * number of distinct stacks, not with time: 88 bytes a node, 72 a frame, and the hash tables, whose
- * bucket arrays double (the arena keeps the old ones: as much again, at most).
+ * number of distinct stacks, not with time: 40 bytes a node, 16 a frame, and for each 21 to 43
+ * bytes of a hash table that doubles (the arena keeps the old ones: as much again, at most).
  *
  * What a module number means is the caller's affair: the profile only compares.
  *
@@ -34,14 +34,19 @@ struct profile_node {
     uint64_t weight_ns; /* likewise */
 };
 
-struct profile_frame_entry;
-struct profile_node_entry;
+struct profile_slot;
+
+/* Finds frames or nodes by what they are. */
+struct profile_table {
+    struct profile_slot *slots;
+    uint32_t size; /* 0, or a power of two */
+    uint32_t used; /* less than the size */
+};
 
 struct profile {
     struct arena *arena;
     struct sequence frames, nodes;
-    struct profile_frame_entry *frames_by_key;
-    struct profile_node_entry *nodes_by_key;
+    struct profile_table frames_by_key, nodes_by_key;
     uint32_t depth_max; /* of the deepest node */
 
     uint64_t samples, weight_ns; /* all that profile_add was given */
