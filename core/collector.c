@@ -37,7 +37,6 @@ int collector_init(struct collector *collector, const struct collector_setup *se
     unwinder_init(&collector->unwinder, setup->library, &collector->modules, &collector->memory,
                   arena);
     profile_init(&collector->profile, arena);
-    modules_scan(&collector->modules);
     int result = stack_builder_init(&collector->stacks, &collector->modules, &collector->unwinder,
                                     &collector->profile, setup->config->threads, arena);
     collector->stacks.labels = setup->labels;
@@ -163,9 +162,18 @@ static uint32_t label_then(struct collector *collector, struct thread *thread, u
                                                  : label_at(labels, thread->label_entry, time_ns);
 }
 
+/* Many a process ends without a sample: its modules need not be known. */
+static void modules_know(struct collector *collector)
+{
+    if (!collector->modules_known)
+        modules_scan(&collector->modules);
+    collector->modules_known = true;
+}
+
 static void handle_sample(struct collector *collector, struct thread *thread,
                           const struct record *record)
 {
+    modules_know(collector);
     thread->label = label_then(collector, thread, record->time_ns);
     uint64_t weight_ns = without_kernel_time(collector, thread, weigh(collector, thread, record));
     thread->sampled = true;

@@ -35,10 +35,11 @@ struct collector {
     void (*between_records)(void *context);
     void *context;
 
-    bool paused;      /* samples do not count for now; all other records do */
-    bool exec_seen;   /* the process has become another program: nothing more is ours */
-    bool scan_wanted; /* a thread was made that we may not know */
-    bool maps_wanted; /* records of mappings may have been lost */
+    bool paused;        /* samples do not count for now; all other records do */
+    bool exec_seen;     /* the process has become another program: nothing more is ours */
+    bool modules_known; /* all that were there at the first sample */
+    bool scan_wanted;   /* a thread was made that we may not know */
+    bool maps_wanted;   /* records of mappings may have been lost */
 
     /* statistics */
     uint64_t whole, truncated, throttled;

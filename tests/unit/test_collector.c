@@ -315,6 +315,81 @@ TEST(a_sample_has_the_name_of_its_moment)
     end_all();
 }
 
+TEST(modules_are_looked_for_at_the_first_sample)
+{
+    prepare(true);
+    struct thread *one = thread_with_ring(900, "one");
+    REQUIRE(one != NULL);
+    put_name(one, 50, 0, "still one");
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(collector.modules.list.count, 0);
+    put_sample(one, 100, 1000000);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK(collector.modules.list.count > 0);
+    end_all();
+}
+
+/* The weight of the stacks whose second frame is that label. */
+static uint64_t weight_under(const char *label)
+{
+    const struct profile *profile = &collector.profile;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < profile_node_count(profile); i++) {
+        uint32_t second = i;
+        while (profile_node_at(profile, second)->depth > 2)
+            second = profile_node_at(profile, second)->parent;
+        const struct profile_node *node = profile_node_at(profile, second);
+        const struct profile_frame *frame = profile_frame_at(profile, node->frame);
+        if (node->depth == 2 && frame->module == FRAME_OF_TEXT &&
+            strcmp(stack_text(&collector.stacks, frame->address), label) == 0)
+            sum += profile_node_at(profile, i)->weight_ns;
+    }
+    return sum;
+}
+
+TEST(a_sample_has_the_label_of_its_moment)
+{
+    static struct labels labels;
+    prepare(true);
+    collector.labels = &labels;
+    collector.stacks.labels = &labels;
+    struct thread *one = thread_with_ring(900, "one");
+    struct label_entry *entry = label_entry_take(&labels, 900);
+    REQUIRE(one != NULL && entry != NULL);
+    label_set(&labels, entry, label_find(&labels, "early;bird"), 150, true);
+    label_set(&labels, entry, label_find(&labels, "late"), 250, true);
+    label_set(&labels, entry, LABEL_NONE, 350, true);
+    put_sample(one, 100, 1000000);
+    put_sample(one, 200, 3000000);
+    put_sample(one, 300, 6000000);
+    put_sample(one, 400, 10000000);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(weight_under("early:bird"), 2000000);
+    CHECK_U64(weight_under("late"), 3000000);
+    CHECK_U64(weight_of("one"), 10000000);
+    end_all();
+}
+
+TEST(samples_in_a_pause_weigh_nothing)
+{
+    prepare(true);
+    struct thread *one = thread_with_ring(900, "one");
+    REQUIRE(one != NULL);
+    put_sample(one, 100, 1000000);
+    collector_drain(&collector, UINT64_MAX);
+    collector.paused = true;
+    put_sample(one, 200, 3000000);
+    put_name(one, 250, 0, "new");
+    collector_drain(&collector, UINT64_MAX);
+    collector.paused = false;
+    put_sample(one, 300, 6000000);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(weight_of("one"), 1000000);
+    CHECK_U64(weight_of("new"), 3000000);
+    CHECK_U64(collector.profile.samples, 2);
+    end_all();
+}
+
 TEST(after_an_exec_nothing_is_ours)
 {
     prepare(true);
