@@ -39,6 +39,14 @@ bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth)
     return true;
 }
 
+void mailbox_clear(struct mailbox *mailbox)
+{
+    mailbox->next = mailbox->unread = 0;
+    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
+        if (mailbox->slots[i].state != MAILBOX_FREE)
+            mailbox->slots[i].state = MAILBOX_FREE;
+}
+
 bool mailbox_has_reserved(const struct mailbox *mailbox)
 {
     for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)

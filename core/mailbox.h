@@ -64,6 +64,10 @@ uint32_t mailbox_post(struct mailbox *mailbox, struct mailbox_slot *slot);
 /* Takes a waiting birth out of slot INDEX. False where there is none. */
 bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth);
 
+/* Frees all slots, in the child of a fork, where nobody else knows of them. What is free already is
+ * not written: its memory stays shared with the parent, which makes a fork cheaper. */
+void mailbox_clear(struct mailbox *mailbox);
+
 /* True where some creator has a slot reserved: a thread may be about to post. */
 bool mailbox_has_reserved(const struct mailbox *mailbox);
 

@@ -348,7 +348,7 @@ void session_abandon(struct session *session, struct quiet_fork fork)
     session->writings = 0;
     session->given_up = false;
     forget(session);
-    __builtin_memset(&session->mailbox, 0, sizeof session->mailbox);
+    mailbox_clear(&session->mailbox);
 }
 
 /* Waits for the helper's end in short parts, so that one that no longer gets on is noticed. */

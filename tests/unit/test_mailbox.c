@@ -122,3 +122,24 @@ TEST(many_post_and_one_takes)
     CHECK_U64(mailbox.unread, 0);
     CHECK(!mailbox_has_reserved(&mailbox));
 }
+
+/* In the child of a fork: whoever had reserved or posted is not there. */
+TEST(a_cleared_mailbox_is_free)
+{
+    struct birth birth;
+    memset(&mailbox, 0, sizeof mailbox);
+    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++) {
+        struct mailbox_slot *slot = mailbox_reserve(&mailbox);
+        REQUIRE(slot != NULL);
+        if (i % 2 == 0)
+            mailbox_post(&mailbox, slot);
+    }
+    CHECK(mailbox_reserve(&mailbox) == NULL);
+    mailbox_clear(&mailbox);
+    CHECK_U64(mailbox.unread, 0);
+    CHECK(!mailbox_has_reserved(&mailbox));
+    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
+        CHECK(!mailbox_take(&mailbox, i, &birth));
+    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
+        CHECK(mailbox_reserve(&mailbox) != NULL);
+}
