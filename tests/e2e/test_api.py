@@ -65,6 +65,16 @@ def test_changes_wake_the_helper():
 
 
 @test
+def test_labels_in_a_signal_handler():
+    """It interrupts the setting of labels again and again; nothing is torn, and in the end it is quiet."""
+    profile = run(api(), "handler").profile
+    known = {"start", "one", "another", "in a handler", "after a handler", "quiet", "_start"}
+    expect({s[1] for s in profile.stacks} <= known | {"[kernel]", "[truncated]"},
+           f"{ {s[1] for s in profile.stacks} }")
+    near_ms(by_label(profile, "quiet"), 200, 15, "samples under the last label")
+
+
+@test
 def test_price_of_a_label():
     """No system call for each: a loop of them is far below what one would cost."""
     prices = [int(run(api(), "price").stdout) for _ in range(3)]

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "selfsample.h"
@@ -289,6 +290,31 @@ static int many(void)
     return 0;
 }
 
+static void on_alarm(int number)
+{
+    (void)number;
+    check(selfsample_label("in a handler"), "label");
+    work(200);
+    check(selfsample_label("after a handler"), "label");
+}
+
+/* Labels set in a handler that interrupts the setting of labels. */
+static int handler(void)
+{
+    const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    check(selfsample_label("start"), "label");
+    signal(SIGALRM, on_alarm);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (long end_ns = thread_cpu_ns() + 800000000L; thread_cpu_ns() < end_ns;) {
+        selfsample_label("one");
+        selfsample_label("another");
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    check(selfsample_label("quiet"), "label");
+    work(200000);
+    return 0;
+}
+
 /* Leaves a file `ready`, waits for one named `go`, and removes both. */
 static void meet(void)
 {
@@ -320,10 +346,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(void);
-    } ways[] = {{"labels", labels},    {"fast", fast},         {"price", price},
-                {"pauses", pauses},    {"snapshot", snapshot}, {"together", together},
-                {"forks", forks},      {"errors", errors},     {"many", many},
-                {"attacked", attacked}};
+    } ways[] = {{"labels", labels},     {"fast", fast},         {"price", price},
+                {"pauses", pauses},     {"snapshot", snapshot}, {"together", together},
+                {"forks", forks},       {"errors", errors},     {"many", many},
+                {"attacked", attacked}, {"handler", handler}};
     for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strcmp(how, ways[i].name) == 0)
             return ways[i].run();
