@@ -1,6 +1,7 @@
 /* The module map. Runs in the helper; reads files and /proc, never the app's memory directly. */
 #include "modules.h"
 
+#include "descriptors.h"
 #include "elf_pages.h"
 #include "proc_maps.h"
 #include "sys.h"
@@ -200,6 +201,10 @@ static void prepare_file(struct modules *modules, struct module *module)
 {
     /* By now anything may stand there, also a FIFO that nobody writes to. */
     module->fd = sys_open(module->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    if (module->fd >= 0 && descriptor_is_spare(module->fd)) {
+        sys_close(module->fd);
+        module->fd = -1;
+    }
     struct stat status;
     if (module->fd < 0 || sys_fstat(module->fd, &status) != 0)
         return;

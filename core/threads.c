@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "labels.h"
+#include "descriptors.h"
 #include "number_file.h"
 #include "profile.h"
 #include "record.h"
@@ -229,6 +230,10 @@ int thread_open_settled(struct threads *threads, const struct thread *thread, st
         shape_fit_stack(shape);
         int result = event_open(settled, threads->plan.traits, shape, thread->tid);
         /* EPERM may mean that the locked memory is used up: less of it may do. */
+        if (result == 0 && descriptor_is_spare(settled->fd)) {
+            event_close(settled);
+            return -EMFILE;
+        }
         if (result != -EPERM || shape->ring_bytes <= RING_BYTES_MIN)
             return result;
         shape->ring_bytes /= 2;

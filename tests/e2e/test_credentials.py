@@ -16,6 +16,7 @@ WAYS = {
     "capset": ["capset"],
     "keepcaps": ["setuid", "capset"],
     "thread": ["setuid"],
+    "leaderless": ["setuid"],
 }
 
 

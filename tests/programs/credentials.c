@@ -117,6 +117,18 @@ static void *in_thread(void *unused)
     return NULL;
 }
 
+static void *without_first(void *us)
+{
+    usleep(100000); /* the first thread ends meanwhile */
+    own_status = open("/proc/thread-self/status", O_RDONLY);
+    must(setgid(USER), "setgid");
+    must(setuid(USER), "setuid");
+    say("setuid");
+    fflush(stdout);
+    after((long)us);
+    return NULL;
+}
+
 static void *late(void *us)
 {
     after((long)us);
@@ -191,6 +203,9 @@ static void give_up(const char *way, long us)
     } else if (strcmp(way, "thread") == 0) {
         must(pthread_create(&thread, NULL, in_thread, NULL), "pthread_create");
         pthread_join(thread, NULL);
+    } else if (strcmp(way, "leaderless") == 0) {
+        must(pthread_create(&thread, NULL, without_first, (void *)us), "pthread_create");
+        pthread_exit(NULL);
     } else if (strcmp(way, "threads") == 0) {
         must(setuid(USER), "setuid");
         say("setuid");

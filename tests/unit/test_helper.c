@@ -367,3 +367,29 @@ TEST(a_stuck_helper_ends_itself)
     CHECK_I64(WEXITSTATUS(status), 3);
     CHECK(helper.last_seconds >= HELPER_LAST_SECONDS);
 }
+
+static int parent_signal(void)
+{
+    int number = -1;
+    sys2(SYS_prctl, 2 /* PR_GET_PDEATHSIG */, &number);
+    return number;
+}
+
+static void change_users(void *context)
+{
+    struct notes *found = context;
+    bool watched = parent_signal() != 0;
+    sys3(SYS_setresuid, 65534, 65534, 65534);
+    bool forgotten = parent_signal() == 0;
+    helper_parent_watch();
+    found->done = watched && forgotten && parent_signal() != 0;
+}
+
+TEST(the_parent_is_watched_again_after_a_change_of_users)
+{
+    if (geteuid() != 0)
+        SKIP("not root");
+    start(change_users, true);
+    end_status();
+    CHECK_U64(notes.done, 1);
+}

@@ -1,0 +1,18 @@
+/*
+ * The helper's last descriptors are kept for its last work: a profile that can't be written because
+ * events and modules took them all would be worth nothing.
+ *
+ * Thread safety: no state; the helper.
+ */
+#ifndef SELFSAMPLE_CORE_DESCRIPTORS_H
+#define SELFSAMPLE_CORE_DESCRIPTORS_H
+
+#include <stdbool.h>
+
+/* The profile's file, and two that are opened for names meanwhile. */
+#define DESCRIPTORS_SPARE 3
+
+/* Is FD, just opened to be held for long, one of the last that the limit on files allows? */
+bool descriptor_is_spare(int fd);
+
+#endif

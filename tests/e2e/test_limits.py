@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Programs under resource limits, in namespaces of their own, with rights that nothing may add to."""
+
+import os
+import re
+import resource
+import shutil
+from pathlib import Path
+
+from harness import (both, expect, library, main, near_ms, need_root, private_directory,
+                     program, run, test, top_directory, wait_helper, wait_until)
+
+MIB = 1 << 20
+
+
+def uncovered(result):
+    """The summary's count of threads without an event."""
+    match = re.search(rb"([0-9]+) threads? not covered", result.stderr)
+    expect(match, f"no count of threads: {result}")
+    return int(match[1])
+
+
+def check_told(command, expected_ms, **arguments):
+    """The same outside; and what is not in the profile is told by the summary."""
+    result = both(*command, **arguments)
+    result.quiet()
+    told = run(*command, **arguments, options={"SUMMARY": "yes"})
+    expect(told.status == result.status, str(told))
+    if uncovered(told) == 0:
+        near_ms(told.profile.total(), expected_ms, expected_ms * 0.1 + 10, "samples")
+
+
+@test(each=[("root", False), ("user", True)])
+def test_little_address_space(who):
+    limits = {resource.RLIMIT_AS: 150 * MIB}
+    result = both(program("work"), 200000, 3, user=who[1], limits=limits)
+    near_ms(result.profile.total(), 200, 15, "samples")
+    result.quiet()
+    check_told([program("burners"), 3, 100], 300, user=who[1], limits=limits)
+
+
+@test
+def test_no_locked_memory():
+    check_told([program("burners"), 8, 100], 800, user=True, limits={resource.RLIMIT_MEMLOCK: 0})
+
+
+@test
+def test_few_descriptors():
+    limits = {resource.RLIMIT_NOFILE: 8}
+    result = both(program("work"), 200000, 3, user=True, limits=limits)
+    near_ms(result.profile.total(), 200, 15, "samples")
+    check_told([program("burners"), 8, 100], 800, user=True, limits=limits)
+    limits = {resource.RLIMIT_NOFILE: 32}
+    check_told([program("burners"), 60, 20], 1200, user=True, limits=limits)
+
+
+@test
+def test_no_more_processes():
+    """The helper is one; without it there is one line and no profile."""
+    need_root()
+    result = run(program("work"), 100000, 3, user=True, limits={resource.RLIMIT_NPROC: 1})
+    lines = result.stderr.decode().splitlines()
+    expect(result.status == 3 and len(lines) == 1, str(result))
+    expect("the helper could not be started" in lines[0] and "EAGAIN" in lines[0], str(result))
+    expect(not result.files(), str(result))
+
+
+@test(each=["user", "join", "mount"])
+def test_namespaces_as_bare(way):
+    need_root()
+    for user in (False, True):
+        result = both(program("namespaces"), way, 200000, user=user)
+        result.quiet()
+        near_ms(max(p.total() for p in result.profiles), 200, 25, "samples")
+
+
+@test
+def test_root_of_another_user_namespace_has_no_helper_with_rights():
+    """root there is nobody here: the helper, which stays here, loses its capabilities."""
+    need_root()
+    seen = {}
+
+    def watch(pid):
+        helper = wait_helper(pid)
+        status = Path(f"/proc/{helper}/status")
+        wait_until(lambda: "CapPrm:\t0000000000000000" in status.read_text(), 5,
+                   f"the helper kept {re.findall('Cap.*', status.read_text())}")
+        seen["helper"] = helper
+
+    result = run(program("namespaces"), "user", 1000000, while_running=watch)
+    expect(seen and result.stdout == b"unshare: yes\n", str(result))
+    expect(result.profile.total() > 900, str(result))
+
+
+@test
+def test_set_user_id():
+    """A program that brings the library along itself, as nothing else gets it in under AT_SECURE."""
+    need_root()
+    lib = library()
+    secured = program("work", name="secured", flags=f"-Wl,--no-as-needed {lib} -Wl,-rpath,{lib.parent}")
+    own = top_directory() / "secured"
+    shutil.copy2(secured, own)
+    directory = private_directory(user=True)
+    expect(run(own, 200000, 3, user=True, preload=False).profiles, "the library is not in it")
+    os.chown(own, 0, 0)
+    os.chmod(own, 0o4755)
+    result = run(own, 200000, 3, user=True, preload=False, directory=directory,
+                 options={"SUMMARY": "yes", "RATE": "nonsense", "OUT": "x.folded"})
+    expect(result.status == 3 and not result.files(), str(result))
+    result.quiet()
+
+
+if __name__ == "__main__":
+    main()
