@@ -152,7 +152,7 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
         .threads = collector->threads.total,
         .uncovered_threads = collector->threads.uncovered,
         .thinned_threads = collector->threads.thinned,
-        .engine = "perf",
+        .engine = session->library.address_space != NULL ? "perf" : "perf without libunwind",
         .rate_hz = session->config.rate_hz,
         .kernel_frames = traits->kernel_frames,
         .helper_cpu_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID),

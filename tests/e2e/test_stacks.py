@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from folded import entry_root, has_path
-from harness import Skip, both, expect, main, near, program, run, test
+from harness import Skip, both, expect, main, near, private_directory, program, run, test
 
 VARIANTS = {
     "omit-frame-pointer": "-fomit-frame-pointer",
@@ -83,6 +83,22 @@ def shape(name, ms=1100):
     expect(profile.total() > 1000, f"{profile.total()} samples")
     expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
     return profile
+
+
+def without_libunwind():
+    """Environment for a run in which libunwind is found to be of no use."""
+    fake = private_directory() / "libunwind-x86_64.so.8"
+    subprocess.run(["cc", "-shared", "-x", "c", "-o", fake, "/dev/null"], check=True)
+    return {"LD_LIBRARY_PATH": str(fake.parent)}
+
+
+@test
+def test_without_libunwind():
+    """Rules do, also where a function aligns its stack; the summary tells."""
+    result = run(program("split", "-mstackrealign", name="split-realign"), 1100,
+                 env=without_libunwind(), options={"SUMMARY": "yes", "UNIT": "us"})
+    check_split(result.profile)
+    expect(b"perf without libunwind" in result.stderr, f"not told: {result.stderr[-400:]}")
 
 
 @test
