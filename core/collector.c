@@ -27,8 +27,9 @@ int collector_init(struct collector *collector, const struct collector_setup *se
         .context = setup->context,
         .bounce = arena_alloc(arena, RECORD_BYTES_MAX),
         .due = arena_alloc_array(arena, THREADS_MAX, sizeof(struct due)),
-        /* Threads may have been made before us. */
+        /* Threads may have been made before us. Many a process ends before it needs its maps. */
         .scan_wanted = true,
+        .maps_wanted = true,
     };
     if (collector->bounce == NULL || collector->due == NULL)
         return -ENOMEM;
@@ -162,18 +163,17 @@ static uint32_t label_then(struct collector *collector, struct thread *thread, u
                                                  : label_at(labels, thread->label_entry, time_ns);
 }
 
-/* Many a process ends without a sample: its modules need not be known. */
-static void modules_know(struct collector *collector)
+void collector_read_maps(struct collector *collector)
 {
-    if (!collector->modules_known)
+    if (collector->maps_wanted)
         modules_scan(&collector->modules);
-    collector->modules_known = true;
+    collector->maps_wanted = false;
 }
 
 static void handle_sample(struct collector *collector, struct thread *thread,
                           const struct record *record)
 {
-    modules_know(collector);
+    collector_read_maps(collector);
     thread->label = label_then(collector, thread, record->time_ns);
     uint64_t weight_ns = without_kernel_time(collector, thread, weigh(collector, thread, record));
     thread->sampled = true;

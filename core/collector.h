@@ -35,11 +35,10 @@ struct collector {
     void (*between_records)(void *context);
     void *context;
 
-    bool paused;        /* samples do not count for now; all other records do */
-    bool exec_seen;     /* the process has become another program: nothing more is ours */
-    bool modules_known; /* all that were there at the first sample */
-    bool scan_wanted;   /* a thread was made that we may not know */
-    bool maps_wanted;   /* records of mappings may have been lost */
+    bool paused;      /* samples do not count for now; all other records do */
+    bool exec_seen;   /* the process has become another program: nothing more is ours */
+    bool scan_wanted; /* a thread was made that we may not know */
+    bool maps_wanted; /* not read yet, or records of mappings may have been lost */
 
     /* statistics */
     uint64_t whole, truncated, throttled;
@@ -78,6 +77,9 @@ void collector_drain(struct collector *collector, uint64_t until_ns);
 
 /* The same for the ring of one thread. */
 void collector_drain_thread(struct collector *collector, struct thread *thread, uint64_t until_ns);
+
+/* Reads the process's maps anew, if they are not known or records of them were lost. */
+void collector_read_maps(struct collector *collector);
 
 /* Tells what the process has used, by its clock, when all records up to now are handled. */
 void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns);

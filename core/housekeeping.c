@@ -314,9 +314,9 @@ void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox)
     uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
     house->mailbox = mailbox;
     scan_if_due(house, now_ns);
-    if (collector->maps_wanted)
-        modules_scan(&collector->modules);
-    collector->maps_wanted = false;
+    /* Not in the first turn: a process of 1 ms does without. */
+    if (house->turns++ > 0)
+        collector_read_maps(collector);
     for (uint32_t i = 0; i < threads->used && !collector->exec_seen; i++) {
         if (threads_at(threads, i)->tid == 0)
             continue;

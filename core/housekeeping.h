@@ -19,6 +19,7 @@ struct housekeeping {
     bool settling_refused;         /* the helper may not open events on this process's threads */
     uint64_t scanned_ns;           /* when the process's threads were last listed */
     uint32_t scans;
+    uint32_t turns;
 };
 
 void housekeeping_init(struct housekeeping *house, struct collector *collector);

@@ -261,12 +261,7 @@ void session_run(void *context)
     static struct run
         run; /* the library's data: forked children must not see it half-made, and don't */
     run = (struct run){0};
-    /* libunwind's first set-up takes locks as well. */
-    struct quiet_patience fork_patience = patience(session);
-    quiet_begin(&session->quiet, &fork_patience);
-    bool ready = run_init(&run, session);
-    quiet_end(&session->quiet);
-    if (!ready) {
+    if (!run_init(&run, session)) {
         publisher_fail(&run.publisher, -ENOMEM);
         return;
     }

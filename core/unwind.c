@@ -31,8 +31,6 @@ void unwinder_init(struct unwinder *unwinder, const struct unwind_library *libra
         .window = arena_alloc(arena, sizeof(struct stack_window)),
     };
     rule_cache_init(&unwinder->rules, arena);
-    if (library->address_space != NULL)
-        unwind_library_tune(library);
 }
 
 /* Forgets what was known of addresses where other code is now. */

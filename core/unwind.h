@@ -45,10 +45,6 @@ extern const char *const unwind_symbol_names[UNWIND_SYMBOLS];
  * 0, or -ENOSYS where it can't be used. */
 int unwind_library_prepare(struct unwind_library *library);
 
-/* Sets up libunwind's cache. In the helper: libunwind opens a pipe at this, which must not be the
- * app's. */
-void unwind_library_tune(const struct unwind_library *library);
-
 /* The state of one thread at its sample. */
 struct unwind_sample {
     const uint64_t *registers; /* ARCH_PERF_REGISTER_COUNT of them */
@@ -73,6 +69,7 @@ struct unwinder {
     uint64_t unknown_ip;      /* the last address that no table covers */
     struct module_span span;  /* where its last read of a module was */
     struct unwind_memo *memo; /* what is known of return addresses */
+    bool library_is_tuned;    /* libunwind has its cache: at its first use */
     uint64_t seen_replaced;   /* modules->replaced when libunwind's cache was last valid */
 };
 

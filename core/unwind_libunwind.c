@@ -223,13 +223,6 @@ int unwind_library_prepare(struct unwind_library *library)
     return 0;
 }
 
-void unwind_library_tune(const struct unwind_library *library)
-{
-    unw_addr_space_t space = library->address_space;
-    CALL(library, POLICY, policy_function)(space, UNW_CACHE_GLOBAL);
-    CALL(library, CACHE_SIZE, cache_size_function)(space, 1u << CACHE_LOG_ENTRIES, 0);
-}
-
 void unwind_library_forget(const struct unwind_library *library)
 {
     CALL(library, FLUSH, flush_function)(library->address_space, 0, 0);
@@ -304,6 +297,15 @@ static size_t follow(struct unwinder *unwinder, unw_cursor_t *cursor, uint64_t i
     }
 }
 
+/* Sets up libunwind's cache. It opens a pipe at this, which must not be the app's, and takes a
+ * lock: in the helper, and where no fork can come in between. */
+static void unwind_library_tune(const struct unwind_library *library)
+{
+    unw_addr_space_t space = library->address_space;
+    CALL(library, POLICY, policy_function)(space, UNW_CACHE_GLOBAL);
+    CALL(library, CACHE_SIZE, cache_size_function)(space, 1u << CACHE_LOG_ENTRIES, 0);
+}
+
 /* Unwinds from the sample's registers; the first frame is put at COUNT. */
 static size_t unwind_from(struct unwinder *unwinder, uint64_t *ips, size_t count,
                           enum unwind_end *end, uint64_t registers[ARCH_PERF_REGISTER_COUNT])
@@ -315,6 +317,9 @@ static size_t unwind_from(struct unwinder *unwinder, uint64_t *ips, size_t count
     *end = UNWIND_NO_RULE;
     __builtin_memcpy(registers, unwinder->sample.registers,
                      ARCH_PERF_REGISTER_COUNT * sizeof *registers);
+    if (!unwinder->library_is_tuned)
+        unwind_library_tune(library);
+    unwinder->library_is_tuned = true;
     if (CALL(library, INIT, init_function)(&cursor, library->address_space, unwinder) < 0)
         return count + 1;
     return follow(unwinder, &cursor, ip, ips, count + 1, end, registers);
