@@ -11,7 +11,7 @@
 
 #include "burn.h"
 
-#define COUNTS 20000000
+#define COUNTS 200000000
 
 static volatile uint64_t *word;
 static int done;
