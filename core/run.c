@@ -266,12 +266,17 @@ void session_run(void *context)
         return;
     }
     follower_init(&run.follower, &run.publisher, &run.house);
-    seccomp_filter_install(); /* where the kernel has none it goes without */
-    pause_apply(&run);        /* a forked child is born paused if its parent is */
+    pause_apply(&run); /* a forked child is born paused if its parent is */
+    bool filtered = false;
     for (;;) {
         uint32_t wakes = helper_wakes(&session->helper);
         if (!turn(&run))
             break;
+        /* Takes 0.1 ms, which a program that has ended by now need not wait for. Where the kernel
+         * has no filters the helper goes without. */
+        if (!filtered)
+            seccomp_filter_install();
+        filtered = true;
         uint64_t ns = sleep_ns(&run);
         kernel_symbols_get_on(&run, ns);
         sleep_if_idle(session, wakes, ns);

@@ -4,7 +4,8 @@
 import os
 import resource
 
-from harness import USER_ID, bare, expect, main, near_ms, need_root, private_directory, program, run, test
+from harness import (USER_ID, bare, both, expect, main, near_ms, need, need_root, private_directory,
+                     program, run, test)
 
 BURN_US = 200000
 WAYS = {
@@ -100,6 +101,30 @@ def test_a_file_that_only_kept_the_name_goes():
     result = run(program("credentials"), "back", 0, directory=directory)
     expect(result.status == 0 and all(os.path.getsize(directory / name) for name in result.files()),
            str(result))
+
+
+LAUNCHERS = {
+    "setpriv": ["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
+                "--inh-caps=-all", "--bounding-set=-all"],
+    "runuser": ["-u", "nobody", "--"],
+    "chroot": ["--userspec=65534:65534", "/"],
+    "capsh": ["--drop=all", "--", "-c", 'exec "$0" "$@"'],
+    "unshare": ["--user", "--map-root-user"],
+}
+
+
+@test(each=sorted(LAUNCHERS))
+def test_real_launchers(tool):
+    """What they run, as whomever, is the same, and leaves a profile where that user may write."""
+    need_root()
+    tool_path = need(tool)
+    directory = private_directory()
+    directory.chmod(0o1777)
+    command = [tool_path, *LAUNCHERS[tool], program("work"), 200000, 3]
+    result = both(*command, directory=directory, options={"OUT": f"{directory}/"})
+    expect(result.status == 3, str(result))
+    totals = {profile.path.name.split(".")[1]: profile.total() for profile in result.profiles}
+    near_ms(totals.get("work", 0), 200, 20, f"samples of work among {totals}")
 
 
 @test
