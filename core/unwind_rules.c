@@ -81,6 +81,16 @@ static inline bool fp_read(const struct walk *walk, const struct cfi_rule *rule,
     return word_read(walk->unwinder, from, fp);
 }
 
+/* What is read from the living stack may have changed since the sample: then it is hardly a return
+ * address any more. */
+static inline bool is_plausible(struct unwinder *unwinder, uint64_t at, uint64_t return_address)
+{
+    const struct unwind_sample *sample = &unwinder->sample;
+    return !unwinder->live || at - sample->registers[ARCH_PERF_INDEX_SP] < sample->stack_bytes ||
+           unwind_follows_call(unwinder, return_address) ||
+           unwind_is_signal_return(unwinder, return_address);
+}
+
 /* To the caller, by a rule of the kinds REGISTER and MEMORY. */
 static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
 {
@@ -108,9 +118,7 @@ static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
     walk->registers = NULL;
     if (return_address == 0)
         return STEP_ROOT;
-    /* What is read from the living stack may have changed. */
-    return !unwinder->live || unwind_follows_call(unwinder, return_address) ? STEP_DONE
-                                                                            : STEP_NO_RULE;
+    return is_plausible(unwinder, returns_at, return_address) ? STEP_DONE : STEP_NO_RULE;
 }
 
 /* To what a signal interrupted. */

@@ -159,4 +159,15 @@ def test_deeper_than_the_copy():
     expect(profile.whole_share() > 0.99, f"whole: {profile.whole_share():.4f}")
 
 
+@test
+def test_signal_stack():
+    """A handler on a stack of its own: what it interrupted is on the other, and in no copy."""
+    profile = both(program("altstack"), 1100).profile
+    right = profile.share_where(
+        lambda s: s.count("filler") == 30 and has_path(s, "main", "filler")
+        and has_path(s, "filler", "interrupted", "raise") and "in_handler" in s)
+    expect(right > 0.98, f"whole and in order: {right:.3f}; {profile.broken()}")
+    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+
+
 main()
