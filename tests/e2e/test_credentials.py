@@ -3,9 +3,12 @@
 
 import os
 import resource
+import signal
+import time
+from pathlib import Path
 
 from harness import (USER_ID, bare, both, expect, main, near_ms, need, need_root, private_directory,
-                     program, run, test)
+                     program, run, test, wait_helper, wait_until)
 
 BURN_US = 200000
 WAYS = {
@@ -101,6 +104,26 @@ def test_a_file_that_only_kept_the_name_goes():
     result = run(program("credentials"), "back", 0, directory=directory)
     expect(result.status == 0 and all(os.path.getsize(directory / name) for name in result.files()),
            str(result))
+
+
+@test
+def test_a_stopped_helper_holds_nobody_up_for_long():
+    """The wait of a call is bounded; the helper follows once it runs again."""
+    need_root()
+
+    def stop(pid):
+        helper = wait_helper(pid)
+        os.kill(helper, signal.SIGSTOP)
+        wait_until(lambda: f"Uid:\t{USER_ID}" in Path(f"/proc/{pid}/status").read_text(), 20,
+                   "the program never got to setuid")
+        time.sleep(2.5)
+        os.kill(helper, signal.SIGCONT)
+
+    result = run(program("credentials"), "setuid", 1000000, while_running=stop)
+    expect(result.status == 0 and result.stdout in (b"setuid later\n", b"setuid never\n"),
+           str(result))
+    result.quiet()
+    expect(result.profile.total() > 1500, f"{result.profile.total()} samples of 2000 ms")
 
 
 LAUNCHERS = {

@@ -10,8 +10,10 @@ from harness import (both, check_sum, expect, main, near, near_ms, need_root, pa
 
 WRONG = [("RATE", "fast"), ("RATE", "0"), ("RATE", "-5"), ("STACK", "70000"), ("STACK", "x"),
          ("KERNEL", "maybe"), ("THREADS", "names"), ("UNIT", "ms"), ("CHILDREN", "2"),
-         ("ENABLED", "onn"), ("SUMMARY", "full"), ("CHECKPOINT", "soon")]
-WRONG_NAMES = [("RAET", "RATE"), ("OUTPUT", "OUT"), ("THREAD", "THREADS"), ("SUMARY", "SUMMARY")]
+         ("ENABLED", "onn"), ("SUMMARY", "full"), ("CHECKPOINT", "soon"),
+         ("SECCOMP", "stop")]
+WRONG_NAMES = [("RAET", "RATE"), ("OUTPUT", "OUT"), ("THREAD", "THREADS"), ("SUMARY", "SUMMARY"),
+               ("SECOMP", "SECCOMP")]
 
 
 def lines(result):
