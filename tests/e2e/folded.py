@@ -5,7 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
-UNSEEN = {("[kernel]",), ("[thread start]",)}  # under a thread; known by clocks, not by samples
+UNSEEN = ("[kernel]",)
+BY_CLOCK = {UNSEEN, ("[thread start]",)}  # under a thread; known by clocks, not by samples
 
 
 class Malformed(Exception):
@@ -40,12 +41,15 @@ class Profile:
         return sum(count for stack, count in self.stacks.items() if condition(stack))
 
     def unseen(self):
-        """What is booked without stacks: the kernel's, where its samples are refused, and starts."""
-        return self.sum_where(lambda stack: stack[1:] in UNSEEN)
+        """What is booked as the kernel's, without stacks, where kernel samples are refused."""
+        return self.sum_where(lambda stack: stack[1:] == UNSEEN)
+
+    def by_clock(self):
+        return self.sum_where(lambda stack: stack[1:] in BY_CLOCK)
 
     def share_where(self, condition):
         """The part of what was seen."""
-        return self.sum_where(condition) / max(1, self.total() - self.unseen())
+        return self.sum_where(condition) / max(1, self.total() - self.by_clock())
 
     def share(self, function):
         """The part of what was seen that has the function somewhere in its stack."""
@@ -71,7 +75,7 @@ class Profile:
         """The heaviest stacks that are not whole, as text."""
         roots = thread_roots() | set(extra_roots)
         bad = [(c, s) for s, c in self.stacks.items()
-               if not is_whole(s, roots) and s[1:] not in UNSEEN]
+               if not is_whole(s, roots) and s[1:] not in BY_CLOCK]
         bad.sort(reverse=True)
         return "; ".join(f"{count} x {'<'.join(reversed(s[-12:]))}" if len(s) <= 12 else
                          f"{count} x {s[:3]}...{s[-6:]}" for count, s in bad[:limit])
