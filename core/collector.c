@@ -75,7 +75,8 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
         return;
     uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
     struct birth birth;
-    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
+    uint32_t used = mailbox_used(mailbox);
+    for (uint32_t i = 0; i < used; i++)
         if (mailbox_take(mailbox, i, &birth))
             take_post(collector, &birth, now_ns);
 }

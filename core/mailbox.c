@@ -4,15 +4,26 @@
 /* Slots looked at before the search gives up: a full mailbox must not cost a new thread much. */
 #define TRIES 64u
 
+static void used_raise(struct mailbox *mailbox, uint32_t used)
+{
+    uint32_t before = __atomic_load_n(&mailbox->used, __ATOMIC_RELAXED);
+    while (before < used && !__atomic_compare_exchange_n(&mailbox->used, &before, used, false,
+                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+}
+
 struct mailbox_slot *mailbox_reserve(struct mailbox *mailbox)
 {
     uint32_t start = __atomic_fetch_add(&mailbox->next, 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < TRIES; i++) {
-        struct mailbox_slot *slot = &mailbox->slots[(start + i) % MAILBOX_SLOTS];
+        uint32_t index = (start + i) % MAILBOX_SLOTS;
+        struct mailbox_slot *slot = &mailbox->slots[index];
         uint32_t expected = MAILBOX_FREE;
         if (__atomic_compare_exchange_n(&slot->state, &expected, MAILBOX_RESERVED, false,
-                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            used_raise(mailbox, index + 1);
             return slot;
+        }
     }
     return NULL;
 }
@@ -28,6 +39,11 @@ uint32_t mailbox_post(struct mailbox *mailbox, struct mailbox_slot *slot)
     return __atomic_add_fetch(&mailbox->unread, 1, __ATOMIC_SEQ_CST);
 }
 
+uint32_t mailbox_used(const struct mailbox *mailbox)
+{
+    return __atomic_load_n(&mailbox->used, __ATOMIC_RELAXED);
+}
+
 bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth)
 {
     struct mailbox_slot *slot = &mailbox->slots[index];
@@ -41,15 +57,16 @@ bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth)
 
 void mailbox_clear(struct mailbox *mailbox)
 {
-    mailbox->next = mailbox->unread = 0;
-    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
+    for (uint32_t i = 0; i < mailbox->used; i++)
         if (mailbox->slots[i].state != MAILBOX_FREE)
             mailbox->slots[i].state = MAILBOX_FREE;
+    mailbox->next = mailbox->used = mailbox->unread = 0;
 }
 
 bool mailbox_has_reserved(const struct mailbox *mailbox)
 {
-    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
+    uint32_t used = mailbox_used(mailbox);
+    for (uint32_t i = 0; i < used; i++)
         if (__atomic_load_n(&mailbox->slots[i].state, __ATOMIC_RELAXED) == MAILBOX_RESERVED)
             return true;
     return false;

@@ -48,6 +48,7 @@ struct mailbox_slot {
 
 struct mailbox {
     uint32_t next;   /* where the search for a free slot begins; atomic, a hint */
+    uint32_t used;   /* slots that were ever reserved: [0, used); the rest is not even touched */
     uint32_t unread; /* BORN slots that the helper has not taken yet; atomic */
     struct mailbox_slot slots[MAILBOX_SLOTS];
 };
@@ -60,6 +61,10 @@ void mailbox_cancel(struct mailbox_slot *slot);
 
 /* Hands the slot to the helper. Returns how many now wait for it. */
 uint32_t mailbox_post(struct mailbox *mailbox, struct mailbox_slot *slot);
+
+/* How many slots may have something to take. Not fewer than had when a post was seen in `unread`.
+ */
+uint32_t mailbox_used(const struct mailbox *mailbox);
 
 /* Takes a waiting birth out of slot INDEX. False where there is none. */
 bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth);

@@ -407,7 +407,7 @@ void session_end(struct session *session)
 static void births_discard(struct session *session)
 {
     struct birth birth;
-    for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
+    for (uint32_t i = 0; i < mailbox_used(&session->mailbox); i++)
         if (mailbox_take(&session->mailbox, i, &birth) && !birth.ended)
             event_close(&birth.event);
 }

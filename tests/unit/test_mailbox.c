@@ -33,6 +33,23 @@ TEST(a_slot_goes_its_way)
     CHECK(!mailbox_take(&mailbox, index, &birth));
 }
 
+/* What was never used is never looked at: it costs no memory. */
+TEST(slots_are_used_one_after_the_other)
+{
+    memset(&mailbox, 0, sizeof mailbox);
+    CHECK_U64(mailbox_used(&mailbox), 0);
+    struct mailbox_slot *first = mailbox_reserve(&mailbox), *second = mailbox_reserve(&mailbox);
+    REQUIRE(first != NULL && second != NULL);
+    CHECK_U64(mailbox_used(&mailbox), 2);
+    mailbox_cancel(first);
+    mailbox_cancel(second);
+    mailbox_clear(&mailbox);
+    CHECK_U64(mailbox_used(&mailbox), 0);
+    for (unsigned i = 0; i < 2 * MAILBOX_SLOTS; i++)
+        mailbox_cancel(mailbox_reserve(&mailbox));
+    CHECK_U64(mailbox_used(&mailbox), MAILBOX_SLOTS);
+}
+
 TEST(a_cancelled_slot_is_free_again)
 {
     struct birth birth;
