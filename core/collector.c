@@ -35,12 +35,14 @@ int collector_init(struct collector *collector, const struct collector_setup *se
         return -ENOMEM;
     app_memory_init(&collector->memory, arena);
     modules_init(&collector->modules, arena, &collector->memory, setup->our_address);
+    perf_map_init(&collector->perf_map, "/tmp", setup->plan.app_pid);
     unwinder_init(&collector->unwinder, setup->library, &collector->modules, &collector->memory,
                   arena);
     profile_init(&collector->profile, arena);
     int result = stack_builder_init(&collector->stacks, &collector->modules, &collector->unwinder,
                                     &collector->profile, setup->config->threads, arena);
     collector->stacks.labels = setup->labels;
+    collector->stacks.perf_map = &collector->perf_map;
     return result != 0 ? result : threads_init(&collector->threads, &setup->plan, arena);
 }
 
@@ -339,4 +341,5 @@ void collector_close(struct collector *collector)
     for (uint32_t i = 0; i < collector->threads.used; i++)
         event_close(&threads_at(&collector->threads, i)->event);
     modules_close(&collector->modules);
+    perf_map_close(&collector->perf_map);
 }

@@ -16,6 +16,7 @@
 #include "labels.h"
 #include "mailbox.h"
 #include "modules.h"
+#include "perf_map.h"
 #include "profile.h"
 #include "stack_frames.h"
 #include "threads.h"
@@ -25,6 +26,7 @@ struct collector {
     struct arena *arena;
     struct app_memory memory;
     struct modules modules;
+    struct perf_map perf_map;
     struct unwinder unwinder;
     struct profile profile;
     struct stack_builder stacks;

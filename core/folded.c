@@ -159,6 +159,13 @@ static bool names_number(struct folding *folding)
     return true;
 }
 
+/* Calls among functions without names tell nothing: they are one frame. */
+static bool is_repeated(const struct folding *folding, uint32_t parent, uint32_t number)
+{
+    return parent != PROFILE_NONE && profile_node_at(&folding->merged, parent)->frame == number &&
+           text_compare(folding->number_texts[number], FOLDED_NAMELESS) == 0;
+}
+
 static bool tree_merge(struct folding *folding)
 {
     const struct profile *profile = folding->profile;
@@ -170,7 +177,10 @@ static bool tree_merge(struct folding *folding)
     for (uint32_t i = 0; i < count; i++) {
         const struct profile_node *node = profile_node_at(profile, i);
         uint32_t parent = node->parent == PROFILE_NONE ? PROFILE_NONE : merged[node->parent];
-        merged[i] = profile_child(&folding->merged, parent, folding->frame_numbers[node->frame]);
+        uint32_t number = folding->frame_numbers[node->frame];
+        merged[i] = is_repeated(folding, parent, number)
+                        ? parent
+                        : profile_child(&folding->merged, parent, number);
         if (merged[i] == PROFILE_NONE)
             return false;
         profile_charge(&folding->merged, merged[i], node->samples, node->weight_ns);

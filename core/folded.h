@@ -23,6 +23,9 @@
 #include "profile.h"
 #include "text.h"
 
+/* Code whose functions are not known. Such frames that call each other are written as one. */
+#define FOLDED_NAMELESS "[jit]"
+
 /* What a frame of the profile is called: without `;` and control characters (see
  * folded_clean_name), and valid until folded_write returns. NULL and "" are shown as [unknown]. It
  * may be asked more than once for the same frame. */

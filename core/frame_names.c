@@ -35,7 +35,7 @@ static const char *unnamed(const struct module *module, uint64_t start, struct a
     struct text text = text_over(buffer, sizeof buffer);
     const char *base = module->kind == MODULE_VDSO ? "[vdso]" : outpath_base(module->path);
     if (module->kind == MODULE_ANONYMOUS)
-        return "[jit]";
+        return FOLDED_NAMELESS;
     if (!module->has_elf) {
         text_put_char(&text, '[');
         folded_clean_name(&text, base);
@@ -48,11 +48,33 @@ static const char *unnamed(const struct module *module, uint64_t start, struct a
     return copy(arena, &text);
 }
 
+static const char *piece_name(const struct frame_names *names, uint32_t piece, struct arena *arena)
+{
+    char buffer[PERF_MAP_NAME_BYTES];
+    struct text text = text_over(buffer, sizeof buffer);
+    perf_map_put_name(names->stacks->perf_map, piece, &text);
+    return copy(arena, &text);
+}
+
+/* Names code that had none when it was sampled: what was then there was told of afterwards. */
+static void name_jit(struct frame_names *names, struct symbol_request *requests, uint32_t count,
+                     struct arena *arena)
+{
+    bool settled;
+    for (uint32_t i = 0; i < count && names->stacks->perf_map != NULL; i++) {
+        uint32_t piece = perf_map_find(names->stacks->perf_map, requests[i].vaddr, 0, &settled);
+        if (piece != CODE_NONE)
+            requests[i].name = piece_name(names, piece, arena);
+    }
+}
+
 static void name_module(struct frame_names *names, const struct module *module,
                         const uint32_t *frames, struct symbol_request *requests, uint32_t count,
                         struct arena *arena, struct arena *scratch)
 {
-    if (module->has_elf)
+    if (!module->has_elf)
+        name_jit(names, requests, count, arena);
+    else
         module_names_resolve(&module->elf, module->kind == MODULE_FILE ? module->path : NULL,
                              requests, count, arena, scratch);
     uint64_t last_start = 0;
@@ -85,6 +107,22 @@ static void name_kernel(struct frame_names *names, const uint32_t *frames,
     }
 }
 
+/* Frames that are in no module. */
+static void name_others(struct frame_names *names, uint32_t module, const uint32_t *frames,
+                        struct symbol_request *requests, uint32_t count, struct arena *arena)
+{
+    if (module == FRAME_OF_UNKNOWN)
+        name_jit(names, requests, count, arena);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = requests[i].name;
+        if (module == FRAME_OF_TEXT)
+            name = stack_text(names->stacks, requests[i].vaddr);
+        else if (module == FRAME_OF_JIT)
+            name = piece_name(names, (uint32_t)requests[i].vaddr, arena);
+        names->names[frames[i]] = name != NULL ? name : "[unknown]";
+    }
+}
+
 static void name_group(struct frame_names *names, uint32_t module, const uint32_t *frames,
                        struct symbol_request *requests, uint32_t count, struct arena *arena,
                        struct arena *scratch)
@@ -95,10 +133,7 @@ static void name_group(struct frame_names *names, uint32_t module, const uint32_
     else if (module < modules_count(modules))
         name_module(names, modules_at(modules, module), frames, requests, count, arena, scratch);
     else
-        for (uint32_t i = 0; i < count; i++)
-            names->names[frames[i]] = module == FRAME_OF_TEXT
-                                          ? stack_text(names->stacks, requests[i].vaddr)
-                                          : "[unknown]";
+        name_others(names, module, frames, requests, count, arena);
 }
 
 int frame_names_find(struct frame_names *names, const struct stack_builder *stacks,

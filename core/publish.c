@@ -156,7 +156,7 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
         .rate_hz = session->config.rate_hz,
         .kernel_frames = traits->kernel_frames,
         .helper_cpu_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
-        .arena_bytes = collector->arena->peak_bytes,
+        .arena_bytes = collector->arena->peak_bytes + collector->perf_map.arena.peak_bytes,
     };
     if (session->config.kernel == CONFIG_KERNEL_NO)
         summary.kernel_reason = "SELFSAMPLE_KERNEL=no";
@@ -214,6 +214,22 @@ static void labels_notice(struct publisher *publisher)
     }
     if (text.length != 0)
         notice(publisher, line);
+}
+
+/* Why code made at run time goes without its names. */
+static void perf_map_notice(struct publisher *publisher)
+{
+    const struct perf_map *map = &publisher->collector->perf_map;
+    char line[256];
+    struct text text = text_over(line, sizeof line);
+    if (map->refusal == NULL)
+        return;
+    text_put(&text, "selfsample: ");
+    text_put(&text, map->path);
+    text_put(&text, ": ");
+    text_put(&text, map->refusal);
+    text_put(&text, "; code that it should name is shown as " FOLDED_NAMELESS);
+    notice(publisher, line);
 }
 
 /* Whoever tells the summary, the command or this process, tells the error with it. */
@@ -334,6 +350,7 @@ void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
     struct summary summary = summarize(publisher, app_cpu_ns);
     summary.too_short = too_short;
     labels_notice(publisher);
+    perf_map_notice(publisher);
     tell(publisher, &summary, error);
 }
 

@@ -179,6 +179,13 @@ static void kernel_symbols_get_on(struct run *run, uint64_t next_sleep_ns)
                         bytes > KERNEL_SYMBOLS_BYTES_MIN ? bytes : KERNEL_SYMBOLS_BYTES_MIN);
 }
 
+/* What JIT compilers have told since the last turn, for as much time as it may take. */
+static void perf_map_get_on(struct run *run)
+{
+    uint64_t bytes = sleep_ns(run) / 8 / PERF_MAP_NS_A_BYTE;
+    perf_map_look(&run->collector.perf_map, bytes);
+}
+
 static void clock_read(struct run *run)
 {
     uint64_t now_ns = process_cpu_ns(run->session->app_pid);
@@ -208,6 +215,7 @@ static bool turn(struct run *run)
     /* The time before the mailbox: what a thread posts comes before the record of its end. */
     uint64_t until_ns = last ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC);
     collector_take_births(collector, &session->mailbox);
+    perf_map_get_on(run);
     collector_drain(collector, until_ns);
     if (!collector->exec_seen)
         pause_apply(run);
@@ -287,6 +295,7 @@ void session_run(void *context)
     /* The clock of a process that is gone may have been read long ago. */
     if (run.app_cpu_ns < run.collector.longest_ns)
         run.app_cpu_ns = run.collector.longest_ns;
+    perf_map_look(&run.collector.perf_map, PERF_MAP_FILE_BYTES);
     publisher_finish(&run.publisher, run.app_cpu_ns);
     if (__atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS)
         run_release(&run);

@@ -103,15 +103,33 @@ static size_t put_thread_frames(struct stack_builder *builder, struct thread *th
     return count;
 }
 
-/* Looks up the frame of IP. False: there is no code there (yet), which is not to be remembered. */
+/* The frame of code that no file holds, if it has a name by now. Whether that stays. */
+static bool jit_frame_find(struct stack_builder *builder, struct code_frame *found)
+{
+    bool settled = true;
+    uint32_t piece = CODE_NONE;
+    if (builder->perf_map != NULL)
+        piece = perf_map_find(builder->perf_map, found->ip, builder->now_ns, &settled);
+    if (piece != CODE_NONE)
+        found->frame = profile_frame(builder->profile, FRAME_OF_JIT, piece);
+    return settled;
+}
+
+/* Looks up the frame of IP. False: what it is may change, and is not to be remembered. */
 static bool code_frame_find(struct stack_builder *builder, struct code_frame *found)
 {
     const struct region *region = modules_find(builder->modules, found->ip);
-    found->ours = region != NULL && modules_at(builder->modules, region->module)->ours;
+    const struct module *module =
+        region != NULL ? modules_at(builder->modules, region->module) : NULL;
+    found->ours = module != NULL && module->ours;
+    found->frame = PROFILE_NONE;
+    bool stays = (module != NULL && module->has_elf) || jit_frame_find(builder, found);
+    if (found->frame != PROFILE_NONE)
+        return stays;
     found->frame = region == NULL ? profile_frame(builder->profile, FRAME_OF_UNKNOWN, found->ip)
                                   : profile_frame(builder->profile, region->module,
                                                   region_link_address(region, found->ip));
-    return region != NULL && found->frame != PROFILE_NONE;
+    return stays && region != NULL && found->frame != PROFILE_NONE;
 }
 
 static inline struct code_frame code_frame_at(struct stack_builder *builder, uint64_t ip)
@@ -125,12 +143,14 @@ static inline struct code_frame code_frame_at(struct stack_builder *builder, uin
     return found;
 }
 
-/* What was kept of addresses where other code is mapped now is void. */
+/* What was kept of addresses where other code is mapped, or named, now is void. */
 static void forget_replaced(struct stack_builder *builder)
 {
-    if (builder->seen_replaced == builder->modules->replaced)
+    uint64_t changes = builder->perf_map != NULL ? builder->perf_map->changes : 0;
+    if (builder->seen_replaced == builder->modules->replaced && builder->seen_changes == changes)
         return;
     builder->seen_replaced = builder->modules->replaced;
+    builder->seen_changes = changes;
     for (uint32_t i = 0; i < 1u << KNOWN_LOG; i++)
         builder->known[i].ip = 0;
 }
@@ -178,6 +198,7 @@ size_t stack_frames(struct stack_builder *builder, struct thread *thread,
                     const struct record *record, enum unwind_end *end)
 {
     size_t count = put_thread_frames(builder, thread);
+    builder->now_ns = record->time_ns;
     count = put_user_frames(builder, record, count, end);
     return put_kernel_frames(builder, record, count);
 }

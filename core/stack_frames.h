@@ -13,6 +13,7 @@
 #include "config.h"
 #include "labels.h"
 #include "modules.h"
+#include "perf_map.h"
 #include "profile.h"
 #include "sequence.h"
 #include "threads.h"
@@ -22,6 +23,7 @@
 #define FRAME_OF_TEXT    0xfffffff0u /* the address is an index for stack_text */
 #define FRAME_OF_KERNEL  0xfffffff1u
 #define FRAME_OF_UNKNOWN 0xfffffff2u /* an address where no code is known */
+#define FRAME_OF_JIT     0xfffffff3u /* the address is a piece of the perf map */
 
 #define STACK_TEXT_BYTES        72u
 #define STACK_KERNEL_FRAMES_MAX 256u
@@ -38,15 +40,18 @@ struct stack_builder {
     enum config_threads threads; /* how a thread's own frame is made */
     struct sequence texts;       /* of char[STACK_TEXT_BYTES] */
     const struct labels *labels; /* NULL: none */
+    struct perf_map *perf_map;   /* names of code made at run time; NULL: none */
     uint32_t *label_frames;      /* of each label, plus 1; 0: not made yet */
     struct code_frame *known;    /* frames by address */
     uint64_t seen_replaced;      /* modules->replaced when they were last valid */
+    uint64_t seen_changes;       /* likewise of the perf map */
+    uint64_t now_ns;             /* the time of the sample in work */
     uint64_t *ips;               /* of the sample in work, leaf first */
     uint32_t *frames;            /* of the sample in work, root first */
 };
 
-/* 0, or -ENOMEM. All arguments outlive BUILDER, and so does builder->labels, to be set by the
- * caller.
+/* 0, or -ENOMEM. All arguments outlive BUILDER, and so do builder->labels and builder->perf_map, to
+ * be set by the caller.
  */
 int stack_builder_init(struct stack_builder *builder, struct modules *modules,
                        struct unwinder *unwinder, struct profile *profile,

@@ -95,9 +95,15 @@ bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer
 bool unwind_follows_call(struct unwinder *unwinder, uint64_t address)
 {
     uint8_t code[ARCH_CALL_BYTES];
-    return modules_find(unwinder->modules, address - 1) != NULL &&
-           app_memory_read(unwinder->memory, address - sizeof code, code, sizeof code) == 0 &&
-           arch_ends_in_call(code);
+    uint64_t start = address - sizeof code;
+    const struct region *region = modules_find(unwinder->modules, address - 1);
+    if (region == NULL)
+        return false;
+    /* Code made at run time may be another at each look, and is not kept. */
+    int error = modules_at(unwinder->modules, region->module)->has_elf
+                    ? app_memory_read(unwinder->memory, start, code, sizeof code)
+                    : app_memory_copy(unwinder->memory, start, code, sizeof code);
+    return error == 0 && arch_ends_in_call(code);
 }
 
 /* Does every return address follow a call? */

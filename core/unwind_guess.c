@@ -1,6 +1,7 @@
 /*
  * Guesses at callers where there is no unwind information. Runs in the helper. A guess must lie
- * above the stack pointer and lead right behind a call in known code; it can't tell the root.
+ * above the stack pointer and lead right behind a call in known code, or along a chain of frame
+ * pointers from code made at run time into such code; it can't tell the root.
  */
 #include "unwind.h"
 
@@ -22,13 +23,25 @@ static bool guess_frameless(struct unwinder *unwinder, struct unwind_place *plac
     return true;
 }
 
+/* Is ADDRESS in code that no file holds? Interpreters made at run time push return addresses and
+ * jump, so there is no call to be found before these. */
+static bool is_made_code(struct unwinder *unwinder, uint64_t address)
+{
+    const struct region *region = modules_find(unwinder->modules, address);
+    return region != NULL &&
+           modules_at(unwinder->modules, region->module)->kind == MODULE_ANONYMOUS;
+}
+
 /* Anywhere: code made at run time keeps a frame pointer as a rule. */
 static bool guess_frame_pointer(struct unwinder *unwinder, struct unwind_place *place)
 {
     uint64_t saved[2]; /* the caller's frame pointer, the return address */
     if (place->fp < place->sp || place->fp % sizeof *saved != 0 ||
-        !unwind_read_stack(unwinder, place->fp, saved, sizeof saved) ||
-        !unwind_follows_call(unwinder, saved[1]))
+        !unwind_read_stack(unwinder, place->fp, saved, sizeof saved))
+        return false;
+    bool outwards = saved[0] > place->fp && saved[0] - place->fp < UNWIND_STACK_REACH_BYTES;
+    if (!unwind_follows_call(unwinder, saved[1]) &&
+        !(outwards && is_made_code(unwinder, place->ip) && is_made_code(unwinder, saved[1])))
         return false;
     *place = (struct unwind_place){.ip = saved[1], .sp = place->fp + sizeof saved, .fp = saved[0]};
     return true;

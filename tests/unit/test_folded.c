@@ -30,7 +30,8 @@ static void done(void)
 }
 
 /* The module of a frame is the index of its name; any number of addresses have that one. */
-static const char *const names[] = {"main", "parse", "print", "a b", "", NULL, "zz", "\xc3\xa4"};
+static const char *const names[] = {"main", "parse", "print",    "a b",  "",
+                                    NULL,   "zz",    "\xc3\xa4", "[jit]"};
 
 static const char *frame_name(void *context, uint32_t frame)
 {
@@ -131,6 +132,19 @@ TEST(frames_without_a_name)
 }
 
 /* 2.5 + 1.4 + 0.7 + 0.2 = 4.8, so 5 are to be given: 2 + 1 + 0 + 0, and 2 more to .7 and .5. */
+TEST(calls_among_the_nameless_are_one_frame)
+{
+    fresh();
+    add("0a 8a 8b 8c 1a 8d", 1000);
+    add("0a 8a", 2000);
+    add("0a 8d 8b", 4000);
+    add("0a 0b", 500);
+    add("8a 8b 8a", 100);
+    CHECK_STR(folded(CONFIG_UNIT_SAMPLES, 100),
+              "main;[jit] 60\nmain;[jit];parse;[jit] 10\nmain;main 5\n[jit] 1\n");
+    done();
+}
+
 TEST(largest_remainders_get_what_is_left)
 {
     fresh();

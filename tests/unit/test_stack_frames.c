@@ -1,6 +1,9 @@
 /* stack_frames: what a sample of this very process becomes, frame by frame. */
 #include "stack_frames.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "sample_fixture.h"
 
 static struct arena arena;
@@ -215,6 +218,53 @@ TEST(two_libraries_at_one_address_in_turn)
         }
     }
     modules_close(&modules);
+}
+
+static void tell_code(const char *path, const char *line)
+{
+    FILE *file = fopen(path, "a");
+    REQUIRE(file != NULL && fputs(line, file) >= 0 && fclose(file) == 0);
+}
+
+/* Frames of such code are kept by address too, until the map tells something new. */
+TEST(code_made_at_run_time)
+{
+    uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[4] = {0};
+    enum unwind_end end;
+    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    registers[ARCH_PERF_INDEX_IP] = 0x1234;
+    registers[ARCH_PERF_INDEX_SP] = 0x7000;
+    struct record record = {.kind = RECORD_SAMPLE,
+                            .time_ns = UINT64_MAX,
+                            .sample = {.registers = registers,
+                                       .stack = (const uint8_t *)stack,
+                                       .stack_bytes = sizeof stack}};
+    static const char *const lines[] = {NULL, "1200 100 one\n", "1230 10 two\n", "5000 10 no\n"};
+    static const char *const wanted[] = {NULL, "one", "two", "two"};
+    static struct perf_map map;
+    perf_map_init(&map, "/tmp", -(int)getpid()); /* nobody's */
+    unlink(map.path);
+    prepare(&no_library, CONFIG_THREADS_NAME, 0);
+    modules_map(&modules, 0x1000, 0x1000, 0, 0, "//anon");
+    builder.perf_map = &map;
+    for (unsigned i = 0; i < 4; i++) {
+        if (lines[i] != NULL)
+            tell_code(map.path, lines[i]);
+        perf_map_look(&map, UINT64_MAX);
+        for (unsigned again = 0; again < 2; again++) {
+            REQUIRE(stack_frames(&builder, &thread, &record, &end) == 3);
+            const struct profile_frame *frame = profile_frame_at(&profile, builder.frames[2]);
+            char name[64] = "";
+            struct text text = text_over(name, sizeof name);
+            CHECK_U64(frame->module == FRAME_OF_JIT, wanted[i] != NULL);
+            if (frame->module == FRAME_OF_JIT)
+                perf_map_put_name(&map, (uint32_t)frame->address, &text);
+            if (wanted[i] != NULL)
+                CHECK_STR(name, wanted[i]);
+        }
+    }
+    unlink(map.path);
+    perf_map_close(&map);
 }
 
 TEST(kernel_time_that_was_not_seen)

@@ -1,0 +1,110 @@
+/*
+ * Code made at run time: a page with outer(), which calls inner() and then computes half as long
+ * itself. call_code() is its caller in C. argv[1] says what is told of it, in /tmp/perf-PID.map:
+ *
+ *     named    the names, before it is called
+ *     late     the names, when half of the time has passed
+ *     nothing  nothing
+ *     reused   inner is "first_inner" for the first third of the time, and then "second_inner"
+ *     again    the same, but the file is written anew for the second
+ *     gone     the names, in a file that is removed at once
+ *     leaf     the name of a leaf that has no frame of its own
+ *
+ * Prints its pid. 600 ms of CPU time.
+ */
+#include "burn.h"
+
+#include <sys/mman.h>
+
+typedef void (*code_entry)(long turns);
+
+static const unsigned char inner_code[] = {
+    0x55, 0x48, 0x89, 0xe5,       /* push %rbp; mov %rsp,%rbp */
+    0x48, 0xff, 0xcf, 0x75, 0xfb, /* 1: dec %rdi; jnz 1b */
+    0x5d, 0xc3,                   /* pop %rbp; ret */
+};
+
+static const unsigned char outer_code[] = {
+    0x55, 0x48, 0x89, 0xe5, 0x57, 0x48, 0x83, 0xec, 0x08, /* a frame, with the argument in it */
+    0x48, 0xb8, 0,    0,    0,    0,    0,    0,    0,    0, 0xff, 0xd0, /* call inner */
+    0x48, 0x8b, 0x7d, 0xf8, 0x48, 0xd1, 0xef,                            /* half of the argument */
+    0x48, 0xff, 0xcf, 0x75, 0xfb,                                        /* 1: dec %rdi; jnz 1b */
+    0xc9, 0xc3,                                                          /* leave; ret */
+};
+
+static const unsigned char leaf_code[] = {0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3};
+
+static unsigned char *page;
+
+static void tell(const char *mode, const unsigned char *start, size_t bytes, const char *name)
+{
+    char path[64];
+    FILE *file;
+
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
+    file = fopen(path, mode);
+    if (!file)
+        exit(2);
+    fprintf(file, "%lx %zx %s\n", (unsigned long)start, bytes, name);
+    fclose(file);
+}
+
+static void tell_both(void)
+{
+    tell("a", page, sizeof outer_code, "js outer; of the page");
+    tell("a", page + 256, sizeof inner_code, "inner");
+}
+
+OWN_FRAME void call_code(const unsigned char *code, long us);
+OWN_FRAME void call_code(const unsigned char *code, long us)
+{
+    long end_ns = thread_cpu_ns() + us * 1000;
+
+    while (thread_cpu_ns() < end_ns)
+        ((code_entry)(unsigned long)code)(200000);
+    NOT_LAST();
+}
+
+static void make_code(void)
+{
+    unsigned char *inner;
+
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        exit(2);
+    inner = page + 256;
+    memcpy(page, outer_code, sizeof outer_code);
+    memcpy(page + 11, &inner, sizeof inner);
+    memcpy(inner, inner_code, sizeof inner_code);
+    memcpy(page + 512, leaf_code, sizeof leaf_code);
+    if (mprotect(page, 4096, PROT_READ | PROT_EXEC))
+        exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "nothing";
+    char path[64];
+
+    printf("%d\n", (int)getpid());
+    make_code();
+    if (!strcmp(how, "named") || !strcmp(how, "gone"))
+        tell_both();
+    if (!strcmp(how, "reused") || !strcmp(how, "again"))
+        tell("a", page + 256, sizeof inner_code, "first_inner");
+    if (!strcmp(how, "leaf")) {
+        tell("a", page + 512, sizeof leaf_code, "leaf");
+        call_code(page + 512, 300000);
+    }
+    call_code(page, 200000);
+    if (!strcmp(how, "gone")) {
+        snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
+        unlink(path);
+    }
+    if (!strcmp(how, "late"))
+        tell_both();
+    if (!strcmp(how, "reused") || !strcmp(how, "again"))
+        tell(!strcmp(how, "again") ? "w" : "a", page + 256, sizeof inner_code, "second_inner");
+    call_code(page, 400000);
+    return 0;
+}
