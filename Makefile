@@ -8,6 +8,7 @@ B        := build
 PREFIX   := /usr/local
 LIBDIR   := $(PREFIX)/lib
 BINDIR   := $(PREFIX)/bin
+LIBEXECDIR := $(PREFIX)/libexec
 INCDIR   := $(PREFIX)/include
 MANDIR   := $(PREFIX)/share/man
 DESTDIR  :=
@@ -51,11 +52,16 @@ FOREIGN_OBJECTS := $(if $(wildcard scripts/demangler.mk),$(B)/demangler.o)
 FOREIGN_LINK    :=
 -include scripts/demangler.mk scripts/lzma.mk
 
-COMMAND_SOURCES := $(wildcard scripts/*.c)
+# Needs libdw, and is left out without it: the command then says so.
+HAS_LIBDW       := $(shell pkg-config --exists libdw 2>/dev/null && echo yes)
+INLINE_OBJECTS  := $(patsubst %.c,$(B)/command/%.o,$(wildcard scripts/inline_*.c))
+INLINE          := $(if $(HAS_LIBDW),$(B)/selfsample-inline)
+
+COMMAND_SOURCES := $(filter-out scripts/inline_%,$(wildcard scripts/*.c))
 COMMAND_OBJECTS := $(COMMAND_SOURCES:%.c=$(B)/command/%.o)
 
 .PHONY: all
-all: $(B)/libselfsample.so $(B)/selfsample
+all: $(B)/libselfsample.so $(B)/selfsample $(INLINE)
 
 $(B)/libselfsample.so: $(LIB_OBJECTS) $(FOREIGN_OBJECTS) preload/exports.map
 	@echo "  LINK    $@"
@@ -65,6 +71,10 @@ $(B)/libselfsample.so: $(LIB_OBJECTS) $(FOREIGN_OBJECTS) preload/exports.map
 $(B)/selfsample: $(COMMAND_OBJECTS) $(B)/lib/core.a
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+$(B)/selfsample-inline: $(INLINE_OBJECTS) $(B)/demangler.o $(B)/lib/core.a
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -ldw
 
 $(B)/lib/core.a: $(filter-out %/mem.o,$(CORE_OBJECTS))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -89,7 +99,8 @@ $(B)/lib/options.o: $(B)/options.c $(B)/flags
 $(B)/command/%.o: %.c $(B)/flags $(B)/libdir
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
-	$(Q)$(COMPILE) -DSELFSAMPLE_VERSION='"$(VERSION)"' -DSELFSAMPLE_LIBDIR='"$(LIBDIR)"' -c -o $@ $<
+	$(Q)$(COMPILE) -DSELFSAMPLE_VERSION='"$(VERSION)"' -DSELFSAMPLE_LIBDIR='"$(LIBDIR)"' \
+	    -DSELFSAMPLE_LIBEXECDIR='"$(LIBEXECDIR)"' -c -o $@ $<
 
 # A file that changes when its text does: what is made with other options is made again.
 define stamp
@@ -99,7 +110,7 @@ $(B)/$(1): always
 	@echo '$(2)' | cmp -s - $$@ || echo '$(2)' >$$@
 endef
 $(eval $(call stamp,flags,$(CC) $(CFLAGS) $(WERROR) $(LDFLAGS)))
-$(eval $(call stamp,libdir,$(LIBDIR) $(VERSION)))
+$(eval $(call stamp,libdir,$(LIBDIR) $(LIBEXECDIR) $(VERSION)))
 
 # ---- unit tests ----------------------------------------------------------------------------------
 # core once more, as a program of the system would have it: libc's memcpy, sanitizers if SAN says so.
@@ -238,6 +249,8 @@ install: all
 	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(INCDIR) $(DESTDIR)$(MANDIR)/man1
 	$(Q)$(INSTALL) -m 755 $(B)/libselfsample.so $(DESTDIR)$(LIBDIR)/libselfsample.so
 	$(Q)$(INSTALL) -m 755 $(B)/selfsample $(DESTDIR)$(BINDIR)/selfsample
+	$(if $(INLINE),$(Q)$(INSTALL) -d $(DESTDIR)$(LIBEXECDIR))
+	$(if $(INLINE),$(Q)$(INSTALL) -m 755 $(INLINE) $(DESTDIR)$(LIBEXECDIR)/selfsample-inline)
 	$(Q)$(INSTALL) -m 644 include/selfsample.h $(DESTDIR)$(INCDIR)/selfsample.h
 	$(Q)$(INSTALL) -m 644 scripts/selfsample.1 $(DESTDIR)$(MANDIR)/man1/selfsample.1
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' \
@@ -246,7 +259,7 @@ install: all
 
 uninstall:
 	$(Q)rm -f $(DESTDIR)$(LIBDIR)/libselfsample.so $(DESTDIR)$(BINDIR)/selfsample \
-	    $(DESTDIR)$(INCDIR)/selfsample.h $(DESTDIR)$(MANDIR)/man1/selfsample.1 \
+	    $(DESTDIR)$(LIBEXECDIR)/selfsample-inline $(DESTDIR)$(INCDIR)/selfsample.h $(DESTDIR)$(MANDIR)/man1/selfsample.1 \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/selfsample.pc
 
 clean:
@@ -270,5 +283,5 @@ help:
 	@echo 'make clean         remove $(B)/'
 	@echo 'Variables: B=dir CC=clang CFLAGS=.. LDFLAGS=.. WERROR=1 SAN=.. PREFIX=.. DESTDIR=.. V=1'
 
--include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(COMMAND_OBJECTS) $(UNIT_CORE) $(UNIT_TESTS:%=%.o) \
+-include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(COMMAND_OBJECTS) $(INLINE_OBJECTS) $(UNIT_CORE) $(UNIT_TESTS:%=%.o) \
          $(FUZZ_CORE) $(FUZZERS:%=%.o))

@@ -247,6 +247,9 @@ static void option_read(struct config *config, const struct reading *reading, en
     case OPTION_SECCOMP:
         config->seccomp_end = read_word(reading, seccomp_words, config->seccomp_end);
         break;
+    case OPTION_INLINE:
+        config->inlined = read_word(reading, switch_words, config->inlined);
+        break;
     case OPTION_REPORT:
         read_string(reading, config->report_path, sizeof config->report_path);
         break;

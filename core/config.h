@@ -36,6 +36,7 @@ struct config {
     bool enabled;
     bool summary;
     bool seccomp_end;                      /* the profile ends where the app enters seccomp */
+    bool inlined;                          /* leave what it takes to show inlined functions */
     unsigned checkpoint_seconds;           /* 0: none */
     char report_path[CONFIG_REPORT_BYTES]; /* the FIFO of the selfsample command; "": none */
 };

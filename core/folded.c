@@ -302,11 +302,16 @@ static void tree_write(const struct folding *folding)
             line_put(folding, &folding->merged, node, folding->counts[node]);
 }
 
+uint64_t folded_unit_ns(enum config_unit unit, uint64_t period_ns)
+{
+    return unit == CONFIG_UNIT_US ? 1000 : period_ns > 0 ? period_ns : 1;
+}
+
 int folded_write(const struct profile *profile, struct folded_names names, enum config_unit unit,
                  uint64_t period_ns, struct outfile *out, struct arena *scratch)
 {
     struct folding folding = {.profile = profile, .names = names, .out = out, .scratch = scratch};
-    folding.unit_ns = unit == CONFIG_UNIT_US ? 1000 : period_ns > 0 ? period_ns : 1;
+    folding.unit_ns = folded_unit_ns(unit, period_ns);
     struct arena_mark mark = arena_mark(scratch);
     if (names_number(&folding) && tree_merge(&folding) && counts_round(&folding) &&
         totals_sum(&folding) && siblings_link(&folding)) {

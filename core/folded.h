@@ -45,6 +45,9 @@ struct folded_names {
 int folded_write(const struct profile *profile, struct folded_names names, enum config_unit unit,
                  uint64_t period_ns, struct outfile *out, struct arena *scratch);
 
+/* What one unit of the counts is, see folded_write; at least 1. */
+uint64_t folded_unit_ns(enum config_unit unit, uint64_t period_ns);
+
 /* Appends NAME with `;` as `:` and control characters as `_`. UTF-8 stays. */
 void folded_clean_name(struct text *text, const char *name);
 

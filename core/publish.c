@@ -4,6 +4,7 @@
 #include "folded.h"
 #include "frame_names.h"
 #include "message.h"
+#include "places.h"
 #include "summary.h"
 #include "sys.h"
 
@@ -69,6 +70,8 @@ static int out_ready(struct publisher *publisher)
         outfile_close(publisher->out);
     else if ((publisher->out = arena_alloc(&publisher->arena, sizeof *publisher->out)) == NULL)
         return -ENOMEM;
+    if (publisher->session->config.inlined && publisher->places == NULL)
+        publisher->places = arena_alloc(&publisher->arena, sizeof *publisher->places);
     char name[OUTPATH_BYTES];
     struct text path = text_over(name, sizeof name);
     bool numbered = outpath_number(&path, publisher->session->out_path, publisher->writings);
@@ -97,8 +100,37 @@ static void tell_file(struct publisher *publisher, const struct outfile *out)
     status_write(&publisher->status);
 }
 
-/* Names, lines, file, into an OUT that has been initialized. 0 or -errno. */
-static int write_into(struct publisher *publisher, struct outfile *out)
+/* The profile is whole without this file: an error is told and goes no further. */
+static void write_places(struct publisher *publisher, struct folded_names names,
+                         const struct outfile *folded, struct outfile *out)
+{
+    const struct session *session = publisher->session;
+    struct places places = {
+        .profile = &publisher->collector->profile,
+        .names = names,
+        .modules = publisher->collector->stacks.modules,
+        .unit_ns = folded_unit_ns(session->config.unit, session->period_ns),
+        .folded_bytes = folded->bytes,
+    };
+    int error = places_begin(out, folded);
+    if (error == 0) {
+        places_write(&places, out);
+        error = outfile_commit(out);
+    }
+    if (error == 0)
+        return;
+    char buffer[OUTPATH_BYTES + 128];
+    struct text line = text_over(buffer, sizeof buffer);
+    text_put(&line, "selfsample: ");
+    text_put(&line, folded->name);
+    text_put(&line, PLACES_SUFFIX ": can't be written, inlined functions are not shown: ");
+    text_put_error(&line, -error);
+    notice(publisher, buffer);
+}
+
+/* Names, lines, file, into an OUT that has been initialized; PLACES beside it unless it is NULL.
+ * 0 or -errno. */
+static int write_into(struct publisher *publisher, struct outfile *out, struct outfile *places)
 {
     struct session *session = publisher->session;
     int result = outfile_begin(out);
@@ -115,15 +147,18 @@ static int write_into(struct publisher *publisher, struct outfile *out)
     folded_write(&publisher->collector->profile, source, session->config.unit, session->period_ns,
                  out, &scratch);
     arena_destroy(&scratch);
+    result = outfile_commit(out);
+    if (result == 0 && places != NULL)
+        write_places(publisher, source, out, places);
     arena_release(&publisher->arena, mark);
-    return outfile_commit(out);
+    return result;
 }
 
 static int write_profile(struct publisher *publisher)
 {
     int result = out_ready(publisher);
     if (result == 0)
-        result = write_into(publisher, publisher->out);
+        result = write_into(publisher, publisher->out, publisher->places);
     if (result != 0)
         return result;
     publisher->writings++;
@@ -276,15 +311,19 @@ int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t a
     if (has_nothing(publisher, app_cpu_ns))
         return -ENODATA;
     struct arena_mark mark = arena_mark(&publisher->arena);
-    struct outfile *out = arena_alloc(&publisher->arena, sizeof *out);
+    struct outfile *out = arena_alloc(&publisher->arena, sizeof *out), *places = NULL;
     if (out == NULL)
         return -ENOMEM;
+    if (publisher->session->config.inlined)
+        places = arena_alloc(&publisher->arena, sizeof *places);
     int result = outfile_init(out, AT_FDCWD, path);
     if (result == 0)
-        result = write_into(publisher, out);
+        result = write_into(publisher, out, places);
     if (result == 0)
         tell_file(publisher, out);
     outfile_close(out);
+    if (places != NULL)
+        places_close(places);
     arena_release(&publisher->arena, mark);
     return result;
 }
@@ -327,6 +366,8 @@ void publisher_reserve(struct publisher *publisher)
         if (out_ready(publisher) != 0 || outfile_begin(publisher->out) != 0 ||
             outfile_commit(publisher->out) != 0)
             return;
+        if (publisher->places != NULL && places_begin(publisher->places, publisher->out) == 0)
+            outfile_commit(publisher->places);
     }
     publisher->out_is_kept = true;
 }
@@ -337,6 +378,13 @@ void publisher_hold_kernel_symbols(struct publisher *publisher)
         kernel_symbols_hold(&publisher->kernel);
 }
 
+static void out_withdraw(struct publisher *publisher)
+{
+    outfile_withdraw(publisher->out);
+    if (publisher->places != NULL)
+        places_withdraw(publisher->places);
+}
+
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
 {
     int error = 0;
@@ -344,7 +392,7 @@ void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
     if (!has_nothing(publisher, app_cpu_ns))
         error = write_profile(publisher);
     else if (publisher->out != NULL)
-        outfile_withdraw(publisher->out);
+        out_withdraw(publisher);
     publisher->session->finish_result =
         error == 0 && has_nothing(publisher, app_cpu_ns) ? -ENODATA : error;
     struct summary summary = summarize(publisher, app_cpu_ns);

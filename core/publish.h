@@ -21,6 +21,7 @@ struct publisher {
     struct collector *collector;
     struct arena arena;           /* of the names of one writing, and of the file's buffer */
     struct outfile *out;          /* once the first writing began */
+    struct outfile *places;       /* beside it; NULL: inlined functions are not asked for */
     bool out_is_kept;             /* the next writing replaces its file: no %n in the name, or it
                                      is the only one that may still be had */
     uint64_t writings;            /* that have succeeded: what %n stands for in the next */

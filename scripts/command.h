@@ -49,6 +49,12 @@ void control_apply(int argc, char **argv);
 /* Puts the library in front of LD_PRELOAD. On failure tells why and returns -1. */
 int library_preload(void);
 
+/* Where NAME lies that was installed with this command: in one of the directories BESIDE (a NULL
+ * ends them), behind its own, or in INSTALLED, in PATH of PATH_MAX. False where access with MODE
+ * fails. */
+bool installed_find(const char *name, const char *const *beside, const char *installed, int mode,
+                    char *path, size_t size);
+
 /* Why the library said nothing from PROGRAM (looked up in PATH): a clause for the summary. */
 const char *library_absence_reason(const char *program);
 
@@ -101,6 +107,15 @@ void reports_wait(struct reports *reports);
 size_t reports_running(const struct reports *reports);
 
 void reports_close(struct reports *reports);
+
+/* ---- command_inline.c: inlined functions, in files that are finished ---- */
+
+/* `inline FILE...`: puts them into these and ends the process, with 1 if one could not be done. Any
+ * other command line: returns. */
+void inline_apply(int argc, char **argv);
+
+/* Puts them into the files of all reports that came with what it takes. What fails is told. */
+void inline_reports(const struct reports *reports);
 
 /* ---- command_program.c: the program itself ---- */
 

@@ -29,26 +29,25 @@ static int own_directory(char *path, size_t size)
     return 0;
 }
 
-static int library_find(char *path, size_t size)
+bool installed_find(const char *name, const char *const *beside, const char *installed, int mode,
+                    char *path, size_t size)
 {
-    static const char *const beside[] = {"", "/../lib", "/../lib64", "/../lib/selfsample"};
     char directory[PATH_MAX], candidate[PATH_MAX + 64];
-
-    if (own_directory(directory, sizeof directory) == 0) {
-        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-            snprintf(candidate, sizeof candidate, "%s%s/%s", directory, beside[i], LIBRARY_NAME);
-            if (access(candidate, R_OK) == 0 && realpath(candidate, path) != NULL)
-                return 0;
-        }
+    bool known = own_directory(directory, sizeof directory) == 0;
+    for (size_t i = 0; known && beside[i] != NULL; i++) {
+        snprintf(candidate, sizeof candidate, "%s%s/%s", directory, beside[i], name);
+        if (access(candidate, mode) == 0 && realpath(candidate, path) != NULL)
+            return true;
     }
-    snprintf(path, size, "%s/%s", SELFSAMPLE_LIBDIR, LIBRARY_NAME);
-    return access(path, R_OK);
+    snprintf(path, size, "%s/%s", installed, name);
+    return access(path, mode) == 0;
 }
 
 int library_preload(void)
 {
+    static const char *const beside[] = {"", "/../lib", "/../lib64", "/../lib/selfsample", NULL};
     char path[PATH_MAX];
-    if (library_find(path, sizeof path) != 0) {
+    if (!installed_find(LIBRARY_NAME, beside, SELFSAMPLE_LIBDIR, R_OK, path, sizeof path)) {
         tell("%s is neither beside this command nor in ../lib nor in %s", LIBRARY_NAME,
              SELFSAMPLE_LIBDIR);
         return -1;

@@ -34,6 +34,8 @@ static const struct option_row {
     {"only", 0, "SELFSAMPLE_ONLY", NULL, "PATTERNS", "programs of the tree to profile: 'cc1*,ld'"},
     {"children", 0, "SELFSAMPLE_CHILDREN", "yes", NULL, "profile child processes too (default)"},
     {"no-children", 0, "SELFSAMPLE_CHILDREN", "no", NULL, "only the program itself"},
+    {"inline", 'i', "SELFSAMPLE_INLINE", "yes", NULL,
+     "show inlined functions too, where there is debug information"},
     {"checkpoint", 'c', "SELFSAMPLE_CHECKPOINT", NULL, "SECONDS",
      "write the file again every so often"},
 };
@@ -61,15 +63,18 @@ _Noreturn static void print_help(void)
 {
     printf(
         "usage: selfsample [options] [--] program [arguments]\n"
-        "       selfsample snapshot|pause|resume PID\n\n"
+        "       selfsample snapshot|pause|resume PID\n"
+        "       selfsample inline FILE...\n\n"
         "Profiles the program and its children from inside and leaves folded stacks, ready for a\n"
         "flame graph. Exit status and signals are the program's own.\n\n");
     print_rows();
-    printf("  -h, --help\n  -V, --version\n\n"
-           "snapshot writes the profile so far of a process that is being profiled, and prints the "
-           "name\n"
-           "of the file; pause and resume leave time out of it.\n\n"
-           "Each option sets the variable SELFSAMPLE_* of its name; see selfsample(1).\n");
+    printf(
+        "  -h, --help\n  -V, --version\n\n"
+        "snapshot writes the profile so far of a process that is being profiled, and prints the "
+        "name\n"
+        "of the file; pause and resume leave time out of it. inline puts inlined functions into\n"
+        "files that were written with SELFSAMPLE_INLINE=yes.\n\n"
+        "Each option sets the variable SELFSAMPLE_* of its name; see selfsample(1).\n");
     exit(fflush(stdout) == 0 ? 0 : STATUS_USAGE);
 }
 

@@ -5,6 +5,7 @@
  * them.
  *
  * selfsample snapshot|pause|resume PID: speaks with the helper of a process that runs already.
+ * selfsample inline FILE...: puts inlined functions into files that were written before.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ int main(int argc, char **argv)
 {
     static struct reports reports;
     control_apply(argc, argv);
+    inline_apply(argc, argv);
     char **program = argv + options_apply(argc, argv);
     int exit_status = STATUS_USAGE;
 
@@ -36,6 +38,7 @@ int main(int argc, char **argv)
         return exit_status;
     }
     reports_wait(&reports);
+    inline_reports(&reports);
     summary_tell(&reports, program[0]);
     reports_close(&reports);
     program_end_like(status);

@@ -41,6 +41,7 @@ TEST(defaults)
     CHECK_U64(config.unit, CONFIG_UNIT_SAMPLES);
     CHECK_STR(config.only, "");
     CHECK(config.children && config.enabled && !config.summary && !config.seccomp_end);
+    CHECK(!config.inlined);
     CHECK_U64(config.checkpoint_seconds, 0);
     CHECK_STR(config.report_path, "");
 }
@@ -51,14 +52,14 @@ TEST(every_option_is_read)
          "SELFSAMPLE_KERNEL=no", "SELFSAMPLE_THREADS=tid", "SELFSAMPLE_UNIT=us",
          "SELFSAMPLE_ONLY=gcc,cc1*", "SELFSAMPLE_CHILDREN=no", "SELFSAMPLE_ENABLED=no",
          "SELFSAMPLE_SUMMARY=yes", "SELFSAMPLE_CHECKPOINT=60", "SELFSAMPLE_SECCOMP=end",
-         "SELFSAMPLE_REPORT=/tmp/x/report");
+         "SELFSAMPLE_INLINE=yes", "SELFSAMPLE_REPORT=/tmp/x/report");
     CHECK_STR(lines, "");
     CHECK_STR(config.out_pattern, "/tmp/%e");
     CHECK_U64(config.rate_hz, 100);
     CHECK_U64(config.stack_bytes, 8192);
     CHECK_U64(config.kernel, CONFIG_KERNEL_NO);
     CHECK_U64(config.threads, CONFIG_THREADS_TID);
-    CHECK(config.seccomp_end);
+    CHECK(config.seccomp_end && config.inlined);
     CHECK_U64(config.unit, CONFIG_UNIT_US);
     CHECK_STR(config.only, "gcc,cc1*");
     CHECK(!config.children && !config.enabled && config.summary);
@@ -162,7 +163,7 @@ TEST(wrong_words)
 
 #define ALL                                                                                        \
     "; options are OUT RATE STACK KERNEL THREADS UNIT ONLY CHILDREN ENABLED SUMMARY "              \
-    "CHECKPOINT SECCOMP\n"
+    "CHECKPOINT SECCOMP INLINE\n"
 
 TEST(wrong_names)
 {
