@@ -143,7 +143,7 @@ int places_begin(struct outfile *out, const struct outfile *folded)
     text_put(&name, PLACES_SUFFIX);
     if (name.cut)
         return -ENAMETOOLONG;
-    if (strcmp(out->path, path) != 0) {
+    if (strlen(out->path) != name.length || memcmp(out->path, path, name.length) != 0) {
         places_close(out);
         outfile_init(out, folded->directory_fd, path);
     }

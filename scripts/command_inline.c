@@ -126,7 +126,7 @@ static void batch_end(struct batch *batch)
 static void batch_add(struct batch *batch, char *file)
 {
     struct stat owner;
-    if (stat(file, &owner) != 0) {
+    if (lstat(file, &owner) != 0) {
         tell("%s: %s", file, strerror(errno));
         batch->failed = true;
         return;
