@@ -84,22 +84,19 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
 }
 
 /* The samples of thinned births stand for many threads, and so does what the sampling itself costs
- * those that are chosen. Their sum is led back to the process's clock, by small steps. */
+ * those that are chosen. Their sum must not run ahead of the process's clock. */
 static uint64_t follow_clock(struct collector *collector, uint64_t weight_ns)
 {
-    int64_t most_ns = (int64_t)(weight_ns / CLOCK_STEP_PART), step_ns = collector->behind_ns;
-    step_ns = step_ns > most_ns ? most_ns : step_ns < -most_ns ? -most_ns : step_ns;
-    /* Without kernel samples, what is behind may be the kernel's. */
-    if (step_ns > 0 && !collector->threads.plan.traits->kernel_frames)
-        return weight_ns;
-    collector->behind_ns -= step_ns;
-    return weight_ns + (uint64_t)step_ns;
+    uint64_t most_ns = weight_ns / CLOCK_STEP_PART;
+    uint64_t step_ns = most_ns < collector->ahead_ns ? most_ns : collector->ahead_ns;
+    collector->ahead_ns -= step_ns;
+    return weight_ns - step_ns;
 }
 
 void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns)
 {
-    collector->behind_ns = (int64_t)app_cpu_ns - (int64_t)collector->threads.own_ns -
-                           (int64_t)collector->profile.weight_ns;
+    uint64_t given_ns = collector->profile.weight_ns + collector->threads.own_ns;
+    collector->ahead_ns = given_ns > app_cpu_ns ? given_ns - app_cpu_ns : 0;
 }
 
 /* What a sample weighs, see sampling.h; 0: it does not count. */

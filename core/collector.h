@@ -44,7 +44,7 @@ struct collector {
 
     /* statistics */
     uint64_t whole, truncated, throttled;
-    int64_t behind_ns; /* CPU time of the process that no sample was given; less than 0: too much */
+    uint64_t ahead_ns;   /* that samples weigh, and the process's clock does not show */
     uint64_t longest_ns; /* the most that one thread's first event had counted at a sample */
     uint64_t lost;      /* samples of settled events; those of births are carried by the next one */
     uint64_t kernel_ns; /* that passed in the kernel where kernel samples are refused */

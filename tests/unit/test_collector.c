@@ -187,50 +187,26 @@ TEST(a_sample_weighs_what_passed_since_the_last)
 }
 
 /* A first point at a tenth of the period weighs a period; it stands for eight threads. */
-static void one_thinned_sample(bool kernel_frames, uint64_t clock_ns)
+TEST(thinned_births_do_not_run_ahead_of_the_clock)
 {
-    prepare(kernel_frames);
-    struct thread *thread = thread_with_ring(900, "one");
-    REQUIRE(thread != NULL);
-    thread->plain = false;
-    thread->one_in = 8;
-    thread->birth_nominal_ns = PERIOD_NS;
-    thread->period_ns = PERIOD_NS / 10;
-    collector_note_clock(&collector, clock_ns);
-    put_sample(thread, 100, PERIOD_NS / 10);
-    collector_drain(&collector, UINT64_MAX);
-    end_all();
-}
-
-TEST(thinned_births_follow_the_clock)
-{
-    one_thinned_sample(true, 0);
-    CHECK_U64(weight_of("one"), 8 * PERIOD_NS);
-    one_thinned_sample(true, PERIOD_NS);
-    CHECK_U64(weight_of("one"), 9 * PERIOD_NS);
-    CHECK_I64(collector.behind_ns, 0);
-    one_thinned_sample(true, 100 * PERIOD_NS); /* no more than by half */
-    CHECK_U64(weight_of("one"), 12 * PERIOD_NS);
-    CHECK_I64(collector.behind_ns, 96 * PERIOD_NS);
-    one_thinned_sample(false, 100 * PERIOD_NS); /* that may be the kernel's */
-    CHECK_U64(weight_of("one"), 8 * PERIOD_NS);
-}
-
-TEST(thinned_births_that_were_given_too_much)
-{
-    prepare(true);
-    struct thread *thread = thread_with_ring(900, "one");
-    REQUIRE(thread != NULL);
-    thread->plain = false;
-    thread->one_in = 8;
-    thread->birth_nominal_ns = PERIOD_NS;
-    thread->period_ns = PERIOD_NS / 10;
-    collector.threads.own_ns = 3 * PERIOD_NS;
-    collector_note_clock(&collector, PERIOD_NS);
-    put_sample(thread, 100, PERIOD_NS / 10);
-    collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(weight_of("one"), 6 * PERIOD_NS);
-    end_all();
+    static const struct {
+        uint64_t own, clock, weight; /* in periods */
+    } cases[] = {{0, 9, 8}, {0, 0, 8}, {3, 1, 6}, {3, 3, 8}, {9, 0, 4}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        prepare(true);
+        struct thread *thread = thread_with_ring(900, "one");
+        REQUIRE(thread != NULL);
+        thread->plain = false;
+        thread->one_in = 8;
+        thread->birth_nominal_ns = PERIOD_NS;
+        thread->period_ns = PERIOD_NS / 10;
+        collector.threads.own_ns = cases[i].own * PERIOD_NS;
+        collector_note_clock(&collector, cases[i].clock * PERIOD_NS);
+        put_sample(thread, 100, PERIOD_NS / 10);
+        collector_drain(&collector, UINT64_MAX);
+        CHECK_U64(weight_of("one"), cases[i].weight * PERIOD_NS);
+        end_all();
+    }
 }
 
 TEST(nothing_younger_is_taken)
