@@ -159,6 +159,44 @@ static inline int arch_ends_in_call(const uint8_t code[ARCH_CALL_BYTES])
     return 0;
 }
 
+/* What arch_leaves_by needs to see: code that leaves a function, and the byte before it. */
+#define ARCH_LEAVE_BYTES 16u
+
+/* How a function is about to be left: its saved frame pointer, if it pops one, and then its return
+ * address lie at the stack pointer + skip_bytes. */
+struct arch_leave {
+    uint32_t skip_bytes;
+    int pops_fp;
+};
+
+/*
+ * Does the code behind the first byte do nothing but leave its function: [add $n, %rsp] [pop %rbp]
+ * ret? Or has the push of the frame pointer just been done, before mov %rsp, %rbp? For code that
+ * nothing else tells about. (Intel SDM vol. 2, ADD, POP, RET, MOV.)
+ */
+static inline int arch_leaves_by(const uint8_t code[ARCH_LEAVE_BYTES], struct arch_leave *leave)
+{
+    const uint8_t *at = code + 1;
+    *leave = (struct arch_leave){0, 0};
+    if (code[0] == 0x55 && at[0] == 0x48 &&
+        ((at[1] == 0x89 && at[2] == 0xe5) || (at[1] == 0x8b && at[2] == 0xec))) {
+        leave->pops_fp = 1;
+        return 1;
+    }
+    if (at[0] == 0x48 && at[1] == 0x83 && at[2] == 0xc4 && at[3] < 0x80) {
+        leave->skip_bytes = at[3];
+        at += 4;
+    } else if (at[0] == 0x48 && at[1] == 0x81 && at[2] == 0xc4 && at[6] == 0) {
+        leave->skip_bytes = at[3] | (uint32_t)at[4] << 8 | (uint32_t)at[5] << 16;
+        at += 7;
+    }
+    if (at[0] == 0x5d) {
+        leave->pops_fp = 1;
+        at++;
+    }
+    return at[0] == 0xc3 || at[0] == 0xc2 || (at[0] == 0xf3 && at[1] == 0xc3);
+}
+
 /* The longest stub of a procedure linkage table. */
 #define ARCH_PLT_STUB_BYTES 16u
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "app_memory.h"
+#include "arch.h"
 #include "modules.h"
 #include "rule_cache.h"
 
@@ -53,6 +54,14 @@ struct unwind_sample {
     bool is_recent; /* few ms old: what lies beyond the copy may be read from the living stack */
 };
 
+/* Code that leaves its function at IP, see unwind_guess.c. */
+struct unwind_leaving {
+    uint64_t ip; /* 0: none */
+    struct arch_leave leave;
+};
+
+#define UNWIND_LEAVING_KEPT 64u
+
 struct unwinder {
     const struct unwind_library *library;
     struct modules *modules;
@@ -69,8 +78,9 @@ struct unwinder {
     uint64_t unknown_ip;      /* the last address that no table covers */
     struct module_span span;  /* where its last read of a module was */
     struct unwind_memo *memo; /* what is known of return addresses */
-    bool library_is_tuned;    /* libunwind has its cache: at its first use */
-    uint64_t seen_replaced;   /* modules->replaced when libunwind's cache was last valid */
+    struct unwind_leaving leaving[UNWIND_LEAVING_KEPT]; /* what was seen of such, by address */
+    bool library_is_tuned;  /* libunwind has its cache: at its first use */
+    uint64_t seen_replaced; /* modules->replaced when libunwind's cache was last valid */
 };
 
 /* ARENA keeps the memo; without memory for it everything works, slower. */

@@ -32,6 +32,40 @@ static bool is_made_code(struct unwinder *unwinder, uint64_t address)
            modules_at(unwinder->modules, region->module)->kind == MODULE_ANONYMOUS;
 }
 
+/* How the code at IP leaves its function, if it does no more than that. Made code may be gone by
+ * now (python unmaps its own before it ends): then as it was seen before. */
+static bool leave_find(struct unwinder *unwinder, uint64_t ip, struct arch_leave *leave)
+{
+    uint8_t code[ARCH_LEAVE_BYTES];
+    struct unwind_leaving *kept = &unwinder->leaving[(ip ^ ip >> 6) % UNWIND_LEAVING_KEPT];
+    if (app_memory_copy(unwinder->memory, ip - 1, code, sizeof code) != 0) {
+        *leave = kept->leave;
+        return kept->ip == ip;
+    }
+    if (!arch_leaves_by(code, leave))
+        return false;
+    *kept = (struct unwind_leaving){ip, *leave};
+    return true;
+}
+
+/* Anywhere in such code: it is about to leave its function, as the stubs do that call into C and
+ * have no frame pointer. */
+static bool guess_leaving(struct unwinder *unwinder, struct unwind_place *place)
+{
+    struct arch_leave leave;
+    uint64_t saved[2] = {place->fp, 0}; /* the caller's frame pointer, the return address */
+    if (!is_made_code(unwinder, place->ip) || !leave_find(unwinder, place->ip, &leave))
+        return false;
+    uint64_t at = place->sp + leave.skip_bytes;
+    bool read = leave.pops_fp ? unwind_read_stack(unwinder, at, saved, sizeof saved)
+                              : unwind_read_stack(unwinder, at, &saved[1], sizeof saved[1]);
+    if (!read || (!unwind_follows_call(unwinder, saved[1]) && !is_made_code(unwinder, saved[1])))
+        return false;
+    at += leave.pops_fp ? sizeof saved : sizeof saved[1];
+    *place = (struct unwind_place){.ip = saved[1], .sp = at, .fp = saved[0]};
+    return true;
+}
+
 /* Anywhere: code made at run time keeps a frame pointer as a rule. */
 static bool guess_frame_pointer(struct unwinder *unwinder, struct unwind_place *place)
 {
@@ -49,7 +83,8 @@ static bool guess_frame_pointer(struct unwinder *unwinder, struct unwind_place *
 
 bool unwind_guess(struct unwinder *unwinder, bool is_leaf, struct unwind_place *place)
 {
-    if (!(is_leaf && guess_frameless(unwinder, place)) && !guess_frame_pointer(unwinder, place))
+    if (!guess_leaving(unwinder, place) && !(is_leaf && guess_frameless(unwinder, place)) &&
+        !guess_frame_pointer(unwinder, place))
         return false;
     unwinder->guesses++;
     return true;

@@ -8,7 +8,9 @@
  *     reused   inner is "first_inner" for the first third of the time, and then "second_inner"
  *     again    the same, but the file is written anew for the second
  *     gone     the names, in a file that is removed at once
- *     leaf     the name of a leaf that has no frame of its own
+ *     jumps    the names; inner is not called by outer, but by code that pushes an address and
+ * jumps stub     the names; between C and C is a stub without a frame pointer leaf     the name of
+ * a leaf that has no frame of its own
  *
  * Prints its pid. 600 ms of CPU time.
  */
@@ -33,6 +35,16 @@ static const unsigned char outer_code[] = {
 };
 
 static const unsigned char leaf_code[] = {0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3};
+
+/* A frame; pushes the address of what is behind the jump to inner. */
+static const unsigned char jumping_code[] = {
+    0x55, 0x48, 0x89, 0xe5, 0x48, 0x8d, 0x05, 0x12, 0,    0,    0,    0x50, 0x48, 0xb9, 0,    0,
+    0,    0,    0,    0,    0,    0,    0xff, 0xe1, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc9, 0xc3,
+};
+
+/* sub $8, %rsp; call *%rsi; add $8, %rsp; ret */
+static const unsigned char stub_code[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd6,
+                                          0x48, 0x83, 0xc4, 0x08, 0xc3};
 
 static unsigned char *page;
 
@@ -61,7 +73,20 @@ OWN_FRAME void call_code(const unsigned char *code, long us)
     long end_ns = thread_cpu_ns() + us * 1000;
 
     while (thread_cpu_ns() < end_ns)
-        ((code_entry)(unsigned long)code)(200000);
+        ((code_entry)(unsigned long)code)(400000);
+    NOT_LAST();
+}
+
+OWN_FRAME void below_stub(long us);
+OWN_FRAME void below_stub(long us)
+{
+    burn_us(us);
+}
+
+OWN_FRAME void call_stub(long us);
+OWN_FRAME void call_stub(long us)
+{
+    ((void (*)(long, void (*)(long)))(unsigned long)(page + 1024))(us, below_stub);
     NOT_LAST();
 }
 
@@ -76,6 +101,9 @@ static void make_code(void)
     memcpy(page, outer_code, sizeof outer_code);
     memcpy(page + 11, &inner, sizeof inner);
     memcpy(inner, inner_code, sizeof inner_code);
+    memcpy(page + 768, jumping_code, sizeof jumping_code);
+    memcpy(page + 768 + 14, &inner, sizeof inner);
+    memcpy(page + 1024, stub_code, sizeof stub_code);
     memcpy(page + 512, leaf_code, sizeof leaf_code);
     if (mprotect(page, 4096, PROT_READ | PROT_EXEC))
         exit(2);
@@ -92,6 +120,17 @@ int main(int argc, char **argv)
         tell_both();
     if (!strcmp(how, "reused") || !strcmp(how, "again"))
         tell("a", page + 256, sizeof inner_code, "first_inner");
+    if (!strcmp(how, "jumps")) {
+        tell_both();
+        tell("a", page + 768, sizeof jumping_code, "jumping");
+        call_code(page + 768, 300000);
+        return 0;
+    }
+    if (!strcmp(how, "stub")) {
+        tell("a", page + 1024, sizeof stub_code, "stub");
+        call_stub(300000);
+        return 0;
+    }
     if (!strcmp(how, "leaf")) {
         tell("a", page + 512, sizeof leaf_code, "leaf");
         call_code(page + 512, 300000);

@@ -374,14 +374,19 @@ TEST(damaged_stacks_without_libunwind)
     check_garbage(&no_library);
 }
 
+static void code_make(uint8_t *page)
+{
+    memset(page, 0x90, 4096);
+    page[0x100] = page[0x200] = 0xe8; /* call */
+}
+
 /* Code that no module holds, as a JIT makes it: functions that keep a frame pointer. */
 static uint64_t code_without_rules(void)
 {
     uint8_t *page =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(page != MAP_FAILED);
-    memset(page, 0x90, 4096);
-    page[0x100] = page[0x200] = 0xe8; /* call */
+    code_make(page);
     return (uint64_t)(uintptr_t)page;
 }
 
@@ -413,6 +418,78 @@ TEST(frame_pointers_where_there_are_no_rules)
     stack[2] = 0x10000 + sizeof stack; /* the next frame lies beyond the copy */
     CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
     CHECK_U64(end, UNWIND_CUT);
+    modules_close(&modules);
+}
+
+/* Interpreters that were made at run time push the address to return to, and jump. */
+TEST(made_code_that_returns_to_where_no_call_was)
+{
+    enum unwind_end end;
+    uint64_t code = code_without_rules();
+    prepare(&no_library);
+    uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[64] = {0};
+    registers[ARCH_PERF_INDEX_SP] = 0x10000;
+    registers[ARCH_PERF_INDEX_FP] = 0x10010;
+    registers[ARCH_PERF_INDEX_IP] = code;
+    stack[2] = 0x10020;
+    stack[3] = code + 0x300;
+    struct unwind_sample sample = {registers, (const uint8_t *)stack, sizeof stack, false};
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
+    CHECK_U64(ips[1], code + 0x2ff);
+    stack[3] = (uint64_t)(uintptr_t)code_without_rules + 16; /* in a file there must be a call */
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 1);
+    stack[3] = 0x1234;
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 1);
+    stack[3] = code + 0x300;
+    stack[2] = 0x10008; /* a chain does not go inwards */
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 1);
+    modules_close(&modules);
+}
+
+/* Stubs without a frame pointer are followed where their code shows that they are about to leave.
+ */
+TEST(made_code_that_leaves_its_function)
+{
+    static const struct {
+        uint8_t code[8];
+        unsigned at, skip_words, pops_fp; /* the place in the code, and what lies on the stack */
+    } cases[] = {
+        {{0xc3}, 0, 0, 0},
+        {{0x48, 0x83, 0xc4, 0x18, 0xc3}, 0, 3, 0},                   /* add $24, %rsp; ret */
+        {{0x48, 0x81, 0xc4, 0x20, 0x00, 0x00, 0x00, 0xc3}, 0, 4, 0}, /* the same of 4 bytes */
+        {{0x48, 0x83, 0xc4, 0x08, 0x5d, 0xc3}, 0, 1, 1},             /* ..; pop %rbp; ret */
+        {{0x5d, 0xf3, 0xc3}, 0, 0, 1},
+        {{0x55, 0x48, 0x89, 0xe5}, 1, 0, 1}, /* push %rbp | mov %rsp, %rbp */
+    };
+    uint64_t code = code_without_rules();
+    prepare(&no_library);
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum unwind_end end;
+        uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[64] = {0};
+        memcpy((void *)(uintptr_t)(code + 0x800), cases[i].code, sizeof cases[i].code);
+        registers[ARCH_PERF_INDEX_SP] = 0x10000;
+        registers[ARCH_PERF_INDEX_IP] = code + 0x800 + cases[i].at;
+        registers[ARCH_PERF_INDEX_FP] = cases[i].pops_fp != 0 ? 0 : 0x10100;
+        unsigned word = cases[i].skip_words;
+        if (cases[i].pops_fp != 0)
+            stack[word++] = 0x10100;
+        stack[word] = code + 0x105;
+        stack[0x100 / 8 + 1] = code + 0x205;
+        struct unwind_sample sample = {registers, (const uint8_t *)stack, sizeof stack, false};
+        size_t count = unwind_stack(&unwinder, &sample, ips, &end);
+        if (count != 3 || ips[1] != code + 0x104 || ips[2] != code + 0x204)
+            check_fail(__FILE__, __LINE__, "case %u: %zu frames, %lx", i, count,
+                       (unsigned long)ips[1]);
+        munmap((void *)(uintptr_t)code, 4096); /* is gone, but was seen */
+        stack[word] = (uint64_t)(uintptr_t)bare_caller_goes_on;
+        count = unwind_stack(&unwinder, &sample, ips, &end);
+        if (count < 2 || ips[1] != stack[word] - 1)
+            check_fail(__FILE__, __LINE__, "case %u, gone: %zu frames, %lx", i, count,
+                       (unsigned long)ips[1]);
+        REQUIRE(mmap((void *)(uintptr_t)code, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+        code_make((uint8_t *)(uintptr_t)code);
+    }
     modules_close(&modules);
 }
 
