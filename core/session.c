@@ -18,12 +18,16 @@
  * not limit clock events by itself. */
 #define RATE_HZ_MAX 20000u
 
-#define MAIN_RING_BYTES   (256u * 1024)
-#define MAIN_STACK_BYTES  15872u /* sixteen records: the helper may be slow to start */
-#define BIRTH_RING_BYTES  (64u * 1024)
-#define BIRTH_RECORDS     8u /* in its ring, see sampling.h */
-#define LEAST_RING_BYTES  (16u * 1024)
-#define BIRTH_SPARE_BYTES 48u /* of each, for other records */
+/* Of the first thread: room for the samples of the ms that the helper may need to start, and no
+ * more, since mapping it is a good part of what a short process and a fork pay. */
+#define FIRST_STACK_BYTES  15872u
+#define FIRST_RING_BYTES   (128u * 1024) /* eight records */
+#define FIRST_RING_RATE_HZ 2000u
+#define FASTER_RING_BYTES  (256u * 1024)
+#define BIRTH_RING_BYTES   (64u * 1024)
+#define BIRTH_RECORDS      8u /* in its ring, see sampling.h */
+#define LEAST_RING_BYTES   (16u * 1024)
+#define BIRTH_SPARE_BYTES  48u /* of each, for other records */
 
 /* A helper that many births wait for is woken before its time: their rings hold locked memory. */
 #define BIRTHS_TO_WAKE 48u
@@ -264,8 +268,10 @@ static bool has_other_threads(void)
 static void first_thread_open(struct session *session)
 {
     session->cpu_at_start_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    const struct event_shape shape = {.stack_bytes = MAIN_STACK_BYTES,
-                                      .ring_bytes = MAIN_RING_BYTES};
+    const struct event_shape shape = {.stack_bytes = FIRST_STACK_BYTES,
+                                      .ring_bytes = session->config.rate_hz <= FIRST_RING_RATE_HZ
+                                                        ? FIRST_RING_BYTES
+                                                        : FASTER_RING_BYTES};
     struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
     slot->birth.tid = session->first_tid = (pid_t)sys0(SYS_gettid);
     birth_begin(session, slot, &shape, 1);
