@@ -53,7 +53,7 @@ FOREIGN_LINK    :=
 -include scripts/demangler.mk scripts/lzma.mk
 
 # Needs libdw, and is left out without it: the command then says so.
-HAS_LIBDW       := $(shell pkg-config --exists libdw 2>/dev/null && echo yes)
+HAS_LIBDW       := $(shell pkg-config --exists "libdw >= 0.171" 2>/dev/null && echo yes)
 INLINE_OBJECTS  := $(patsubst %.c,$(B)/command/%.o,$(wildcard scripts/inline_*.c))
 INLINE          := $(if $(HAS_LIBDW),$(B)/selfsample-inline)
 

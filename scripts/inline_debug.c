@@ -12,8 +12,12 @@
 
 #include "inline.h"
 
+/* What honest debug information stays far below, and damaged must not go beyond. */
 enum {
-    DEPTH_MAX = 256,  /* of entries within entries */
+    DEPTH_MAX = 256,         /* of entries within entries */
+    ENTRIES_MAX = 1 << 26,   /* of a unit that are looked at, again and again included */
+    FUNCTIONS_MAX = 1 << 21, /* of a unit */
+    RANGES_MAX = 1 << 23,
     OVERLAPS_MAX = 8, /* ranges that are tried for an address */
 };
 
@@ -31,6 +35,7 @@ struct ranges {
 struct unit {
     Dwarf_Die die; /* whose entries count: that of a .dwo file where there is one */
     bool read;
+    int entries; /* looked at for functions */
     struct ranges functions;
     Dwarf_Die *dies; /* of the functions */
     size_t count, room;
@@ -67,7 +72,7 @@ static void *list_grow(void *list, size_t count, size_t *room, size_t bytes)
 /* Sections that the linker left out keep ranges at 0, 1 or the highest addresses. */
 static void range_add(struct ranges *ranges, uint64_t start, uint64_t end, size_t index)
 {
-    if (start <= 1 || end <= start)
+    if (start <= 1 || end <= start || ranges->count == RANGES_MAX)
         return;
     ranges->list = list_grow(ranges->list, ranges->count, &ranges->room, sizeof *ranges->list);
     ranges->list[ranges->count++] = (struct range){start, end, index};
@@ -111,6 +116,13 @@ static void die_ranges_add(Dwarf_Die *die, struct ranges *ranges, size_t index)
 
 /* ---- functions of a unit ---- */
 
+/* Goes on to the next entry beside DIE. One that says it lies further back would make a circle. */
+static bool sibling_next(Dwarf_Die *die)
+{
+    uintptr_t before = (uintptr_t)die->addr;
+    return dwarf_siblingof(die, die) == 0 && (uintptr_t)die->addr > before;
+}
+
 static bool holds_functions(int tag)
 {
     switch (tag) {
@@ -135,6 +147,9 @@ static void functions_add(struct unit *unit, Dwarf_Die *parent, int depth)
         return;
     do {
         int tag = dwarf_tag(&die);
+        if (unit->entries == ENTRIES_MAX || unit->count == FUNCTIONS_MAX)
+            return;
+        unit->entries++;
         if (tag == DW_TAG_subprogram) {
             unit->dies = list_grow(unit->dies, unit->count, &unit->room, sizeof *unit->dies);
             unit->dies[unit->count] = die;
@@ -143,7 +158,7 @@ static void functions_add(struct unit *unit, Dwarf_Die *parent, int depth)
         }
         if (holds_functions(tag))
             functions_add(unit, &die, depth + 1);
-    } while (dwarf_siblingof(&die, &die) == 0);
+    } while (sibling_next(&die));
 }
 
 static struct unit *unit_find(struct debug_module *module, uint64_t address)
@@ -179,7 +194,7 @@ static bool descend(Dwarf_Die *die, uint64_t address)
                 return true;
             }
         }
-    } while (dwarf_siblingof(&child, &child) == 0);
+    } while (sibling_next(&child));
     return false;
 }
 

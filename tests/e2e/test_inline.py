@@ -433,6 +433,46 @@ def test_file_of_another_user():
     expect(any(f == "sixty_[i]" for f in Profile(folded).functions()), "not done")
 
 
+@test(each=["root's", "everybody's"])
+def test_after_a_change_of_users(whose):
+    """The places land where the profile lands, also where the new user may make no files."""
+    need_root()
+    directory = private_directory()
+    directory.chmod(0o1777 if whose == "everybody's" else 0o755)
+    result = run(program("credentials"), "daemon", 200000, directory=directory,
+                 options={"OUT": "here.folded", "INLINE": "yes"})
+    expect(result.files() == ["here.folded", "here.folded.places"], str(result))
+    done = expand(directory / "here.folded")
+    expect(done.status == 0, str(done))
+    functions = Profile(directory / "here.folded").functions()
+    expect(any(f.endswith("_[i]") for f in functions), f"{functions}; {result}")
+
+
+@test
+def test_killed_program():
+    result = run(command(), "-i", "timeout", "-s", "KILL", "0.5", built("plain"), 5000,
+                 preload=False)
+    profiles = [Profile(path) for path in result.directory.rglob("*inlines*.folded")]
+    expect(len(profiles) == 1 and "sixty_[i]" in profiles[0].functions(), str(result))
+
+
+@test
+def test_crash_over_debug_information():
+    """One line, the plain profile, and the program's own exit status."""
+    directory = private_directory()
+    for name in ("selfsample", "libselfsample.so"):
+        shutil.copy(BUILD / name, directory)
+    crash = directory / "selfsample-inline"
+    crash.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    crash.chmod(0o755)
+    result = run(directory / "selfsample", "-i", "sh", "-c", f"{built('plain')} 200; exit 7",
+                 preload=False)
+    expect(result.status == 7, str(result))
+    expect(result.stderr.count(b"inlined functions are not shown") == 1, str(result))
+    profiles = [Profile(path) for path in result.directory.rglob("*inlines*.folded")]
+    expect(len(profiles) == 1 and profiles[0].share("work") > 0.9, str(result))
+
+
 @test
 def test_mode_is_kept():
     _, folded = places_kept(built("plain"), 60)
