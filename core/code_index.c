@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#define HEADS_LOG 16u
+#define HEADS_LOG 18u
 
 #define SMALL_LOG       12u /* granules of pieces that span few of them ... */
 #define LARGE_LOG       21u /* ... and of the others */

@@ -4,7 +4,9 @@
 #include "descriptors.h"
 #include "elf_pages.h"
 #include "proc_maps.h"
+#include "proc_tasks.h"
 #include "sys.h"
+#include "text.h"
 
 /* Where a made-up unwind table is said to lie: within the 2 GiB that its offsets reach, and away
  * from where the libraries of one program usually are. */
@@ -40,24 +42,40 @@ static enum module_kind kind_of(const char *path)
     return path[0] == '/' && path[1] != '/' ? MODULE_FILE : MODULE_ANONYMOUS;
 }
 
+static uint64_t known_ns(const struct modules *modules)
+{
+    return modules->scanning ? UINT64_MAX : sys_clock_ns(CLOCK_REALTIME);
+}
+
 /* The module of that file, or a new one; UINT32_MAX where memory is short. */
 static uint32_t module_for(struct modules *modules, uint64_t inode, const char *path,
                            uint64_t start)
 {
     enum module_kind kind = kind_of(path);
     for (uint32_t i = modules_count(modules); i-- > 0;) {
-        const struct module *module = modules_at(modules, i);
+        struct module *module = modules_at(modules, i);
         if (module->kind != kind)
             continue;
-        if (kind != MODULE_FILE || (module->inode == inode && text_equal(module->path, path)))
+        if (kind != MODULE_FILE)
             return i;
+        if (module->inode != inode || !text_equal(module->path, path))
+            continue;
+        if (!module->prepared) {
+            module->mapped_at = start;
+            module->known_ns = known_ns(modules);
+        }
+        return i;
     }
     const char *kept = arena_copy_text(modules->arena, path, __builtin_strlen(path));
     struct module *module = kept != NULL ? sequence_append(&modules->list) : NULL;
     if (module == NULL)
         return UINT32_MAX;
-    *module =
-        (struct module){.kind = kind, .path = kept, .inode = inode, .mapped_at = start, .fd = -1};
+    *module = (struct module){.kind = kind,
+                              .path = kept,
+                              .inode = inode,
+                              .mapped_at = start,
+                              .known_ns = known_ns(modules),
+                              .fd = -1};
     return modules_count(modules) - 1;
 }
 
@@ -158,32 +176,57 @@ static void scan_entry(void *context, const struct proc_maps_entry *entry)
 
 int modules_scan(struct modules *modules)
 {
-    return proc_maps_read("/proc/self/maps", scan_entry, modules);
+    modules->scanning = true;
+    int result = proc_maps_read("/proc/self/maps", scan_entry, modules);
+    modules->scanning = false;
+    return result;
 }
 
-/* Does the build id in the mapped image equal the file's? For files whose inode does not tell
- * (overlay file systems, a library copied over itself). */
-static bool same_image(const struct modules *modules, const struct module *module)
+/* Where the page with the headers of ELF is mapped: before the code, by the same distance in memory
+ * as in the file. */
+static uint64_t image_base(const struct module *module, const struct elf_file *elf)
 {
-    const struct elf_file *file = &module->elf;
-    if (file->build_id_bytes == 0 || file->segment_count == 0)
-        return false;
+    uint64_t first_code = 0;
+    for (uint32_t i = 0; i < elf->segment_count && first_code == 0; i++)
+        if (elf->segments[i].executable)
+            first_code = elf->segments[i].vaddr & ~4095ull;
+    return module->mapped_at - first_code + elf->segments[0].vaddr;
+}
+
+/* Is what is mapped the file ELF? By the build ids, where both have one, else by the first page.
+ * For files whose inode does not tell (overlay file systems, a library copied over itself, or
+ * written anew). */
+static bool same_image(const struct modules *modules, const struct module *module,
+                       const struct elf_file *elf)
+{
     struct arena scratch;
     arena_init(&scratch, 4 * 1024 * 1024);
     struct elf_file mapped;
     uint8_t *image = arena_alloc(&scratch, 4096);
-    /* Headers and notes are in the first page, which lies before the code by the same distance in
-     * memory as in the file. */
-    uint64_t first_code = 0;
-    for (uint32_t i = 0; i < file->segment_count && first_code == 0; i++)
-        if (file->segments[i].executable)
-            first_code = file->segments[i].vaddr & ~4095ull;
-    uint64_t base = module->mapped_at - first_code + file->segments[0].vaddr;
-    bool same = image != NULL && app_memory_copy(modules->memory, base, image, 4096) == 0 &&
-                elf_file_read(&mapped, elf_source_memory(image, 4096), &scratch) == 0 &&
-                elf_file_same_build_id(file, &mapped);
+    uint8_t *page = arena_alloc(&scratch, 4096);
+    bool same = image != NULL && page != NULL && elf->segment_count > 0 &&
+                app_memory_copy(modules->memory, image_base(module, elf), image, 4096) == 0 &&
+                elf_file_read(&mapped, elf_source_memory(image, 4096), &scratch) == 0;
+    if (same && elf->build_id_bytes != 0 && mapped.build_id_bytes != 0)
+        same = elf_file_same_build_id(elf, &mapped);
+    else if (same)
+        same = elf_source_read_all(&elf->source, 0, page, 4096) &&
+               __builtin_memcmp(image, page, 4096) == 0;
     arena_destroy(&scratch);
     return same;
+}
+
+/* Is ELF, with that STATUS, what was mapped? The inode of a file that is mapped is no other's on
+ * its file system, which the path tells if it is not a link; once it is not mapped any more, a new
+ * file may have it. */
+static bool is_mapped_file(const struct modules *modules, const struct module *module,
+                           const struct elf_file *elf, const struct stat *status, bool is_link)
+{
+    uint64_t changed_ns =
+        (uint64_t)status->st_ctim.tv_sec * 1000000000u + (uint64_t)status->st_ctim.tv_nsec;
+    if (!is_link && status->st_ino == module->inode && changed_ns <= module->known_ns)
+        return true;
+    return same_image(modules, module, elf);
 }
 
 static void prepare_vdso(struct modules *modules, struct module *module)
@@ -197,22 +240,79 @@ static void prepare_vdso(struct modules *modules, struct module *module)
                                                  modules->arena) == 0;
 }
 
-static void prepare_file(struct modules *modules, struct module *module)
+/* Opens PATH for the module if its file is there. IS_LINK: by a link of the kernel's to what
+ * is mapped. */
+static bool file_open(struct modules *modules, struct module *module, const char *path,
+                      bool is_link)
 {
-    /* By now anything may stand there, also a FIFO that nobody writes to. */
-    module->fd = sys_open(module->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-    if (module->fd >= 0 && descriptor_is_spare(module->fd)) {
-        sys_close(module->fd);
-        module->fd = -1;
-    }
     struct stat status;
-    if (module->fd < 0 || sys_fstat(module->fd, &status) != 0)
-        return;
-    struct elf_source source = elf_source_file(module->fd);
+    struct elf_file elf;
+    /* By now anything may stand there, also a FIFO that nobody writes to. */
+    int fd = sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd < 0)
+        return false;
+    struct elf_source source = elf_source_file(fd);
     source.pages = modules->pages;
-    if (elf_file_read(&module->elf, source, modules->arena) != 0)
+    bool usable = !descriptor_is_spare(fd) && sys_fstat(fd, &status) == 0 &&
+                  (!is_link || status.st_ino == module->inode) &&
+                  elf_file_read(&elf, source, modules->arena) == 0 &&
+                  is_mapped_file(modules, module, &elf, &status, is_link);
+    if (!usable) {
+        if (modules->pages != NULL) /* they go by the descriptor's number */
+            elf_pages_forget(modules->pages);
+        sys_close(fd);
+        return false;
+    }
+    module->fd = fd;
+    module->elf = elf;
+    module->has_elf = true;
+    return true;
+}
+
+#define DESCRIPTORS_MAX 4096u
+
+struct descriptor_search {
+    struct modules *modules;
+    struct module *module;
+    pid_t app_pid;
+    uint32_t tries;
+};
+
+/* Opens what the app has open as FD, if it is the module's file; nothing else is opened, since that
+ * may have effects. */
+static void descriptor_try(void *context, int fd)
+{
+    struct descriptor_search *search = context;
+    char buffer[64];
+    struct stat status;
+    struct text path = text_over(buffer, sizeof buffer);
+    if (search->module->has_elf || search->tries++ >= DESCRIPTORS_MAX)
         return;
-    module->has_elf = status.st_ino == module->inode || same_image(modules, module);
+    text_put(&path, "/proc/");
+    text_put_i64(&path, search->app_pid);
+    text_put(&path, "/fd/");
+    text_put_i64(&path, fd);
+    if (sys4(SYS_newfstatat, AT_FDCWD, buffer, &status, 0) == 0 &&
+        (status.st_mode & S_IFMT) == S_IFREG && status.st_ino == search->module->inode)
+        file_open(search->modules, search->module, buffer, true);
+}
+
+static void prepare_file(struct modules *modules, struct module *module,
+                         const struct region *region)
+{
+    char buffer[96];
+    struct descriptor_search search = {modules, module, (pid_t)sys0(SYS_getppid), 0};
+    struct text path = text_over(buffer, sizeof buffer);
+    text_put(&path, "/proc/self/map_files/");
+    text_put_hex(&path, region->start);
+    text_put_char(&path, '-');
+    text_put_hex(&path, region->end);
+    /* Deleted or replaced before it was sampled, or never had a path. What is mapped and nothing
+     * more is for the privileged only. */
+    if (!file_open(modules, module, module->path, false) &&
+        !file_open(modules, module, "/proc/self/exe", true) &&
+        !file_open(modules, module, buffer, true))
+        proc_descriptors_read(search.app_pid, descriptor_try, &search);
 }
 
 static void prepare_table(struct modules *modules, struct module *module, uint64_t bias,
@@ -233,7 +333,7 @@ static void region_prepare(struct modules *modules, struct region *region)
     if (!module->prepared) {
         module->prepared = true;
         if (module->kind == MODULE_FILE)
-            prepare_file(modules, module);
+            prepare_file(modules, module, region);
         else if (module->kind == MODULE_VDSO)
             prepare_vdso(modules, module);
         module->has_hdr = module->has_elf && cfi_hdr_read(&module->hdr, &module->elf) == 0;

@@ -8,8 +8,10 @@
  * module is never forgotten, since the profile refers to it by number.
  *
  * A module's file is opened when its first sample is seen, and stays open until the names have been
- * read: it may be replaced or deleted while it runs. A file that is no longer the one that was
- * mapped (other inode and other build id) is refused.
+ * read: it may be replaced or deleted while it runs. If that was before, it is looked for where the
+ * kernel still has it: as the program's own file, as one that is mapped (for the privileged), as
+ * one that the program has open. A file that is not the one that was mapped (other inode and other
+ * build id, or changed since and other in memory) is refused.
  *
  * Thread safety: one task at a time; the helper.
  */
@@ -39,6 +41,7 @@ struct module {
     const char *path;
     uint64_t inode;
     uint64_t mapped_at; /* start of the region that made it known */
+    uint64_t known_ns;  /* when a record told of it (CLOCK_REALTIME); of a scan UINT64_MAX */
     bool ours;          /* selfsample itself: its frames are left out */
     bool prepared;      /* the fields below have been tried */
     bool has_elf;
@@ -66,6 +69,7 @@ struct module_span {
 struct modules {
     struct arena *arena;
     struct app_memory *memory;
+    bool scanning;          /* what is entered now is known to be mapped still */
     struct sequence list;   /* of struct module */
     struct region *regions; /* sorted, not overlapping */
     uint32_t region_count;

@@ -224,25 +224,26 @@ static bool part_read(struct perf_map *map, uint64_t from_ns)
     return (size_t)got < BUFFER_BYTES || used == 0;
 }
 
-void perf_map_look(struct perf_map *map, uint64_t budget_bytes)
+bool perf_map_look(struct perf_map *map, uint64_t budget_bytes)
 {
     struct stat status;
     uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
     if (!map->wanted || map->refusal != NULL || !file_look(map, &status))
-        return;
+        return false;
     if (map->buffer == NULL)
         map->buffer = arena_alloc(&map->arena, BUFFER_BYTES);
     if (map->buffer == NULL)
-        return;
+        return false;
     uint64_t from_ns = written_ns(map, &status, now_ns), read_before = map->read_bytes;
     while (map->refusal == NULL) {
         if (part_read(map, from_ns)) {
             map->ended_ns = now_ns;
-            return;
+            return false;
         }
         if (map->read_bytes - read_before >= budget_bytes)
-            return;
+            return true;
     }
+    return false;
 }
 
 /* ---- names ---- */

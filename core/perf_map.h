@@ -53,8 +53,9 @@ struct perf_map {
 /* The map of process PID in DIRECTORY. Opens nothing yet. */
 void perf_map_init(struct perf_map *map, const char *directory, int pid);
 
-/* Reads what is new in the file, if it is wanted, up to some BUDGET_BYTES. */
-void perf_map_look(struct perf_map *map, uint64_t budget_bytes);
+/* Reads what is new in the file, if it is wanted, up to some BUDGET_BYTES. Returns whether there is
+ * more. */
+bool perf_map_look(struct perf_map *map, uint64_t budget_bytes);
 
 /*
  * The piece of code that was at ADDRESS at NOW_NS (CLOCK_MONOTONIC), or, if there was none yet, the

@@ -1,4 +1,5 @@
-/* Lists a process's threads. Runs in the helper; raw reads, one buffer on the stack. */
+/* Lists a process's threads and descriptors. Runs in the helper; raw reads, one buffer on the
+ * stack. */
 #include "proc_tasks.h"
 
 #include "sys.h"
@@ -42,13 +43,14 @@ void proc_tasks_parse(const void *entries, size_t bytes, void (*each)(void *cont
     }
 }
 
-int proc_tasks_read(pid_t pid, void (*each)(void *context, pid_t tid), void *context)
+static int numbers_read(pid_t pid, const char *directory, void (*each)(void *context, int number),
+                        void *context)
 {
     char path[32], buffer[4096] __attribute__((aligned(8)));
     struct text text = text_over(path, sizeof path);
     text_put(&text, "/proc/");
     text_put_u64(&text, (uint64_t)pid);
-    text_put(&text, "/task");
+    text_put(&text, directory);
     int fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;
@@ -57,4 +59,14 @@ int proc_tasks_read(pid_t pid, void (*each)(void *context, pid_t tid), void *con
         proc_tasks_parse(buffer, (size_t)got, each, context);
     sys_close(fd);
     return (int)got;
+}
+
+int proc_tasks_read(pid_t pid, void (*each)(void *context, pid_t tid), void *context)
+{
+    return numbers_read(pid, "/task", each, context);
+}
+
+int proc_descriptors_read(pid_t pid, void (*each)(void *context, int fd), void *context)
+{
+    return numbers_read(pid, "/fd", each, context);
 }

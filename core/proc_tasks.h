@@ -1,5 +1,5 @@
 /*
- * The threads of a process, from /proc/PID/task, without allocation.
+ * The threads and the descriptors of a process, from /proc/PID, without allocation.
  *
  * Thread safety: keeps no state.
  */
@@ -12,6 +12,9 @@
 /* Calls EACH for every thread of PID. 0 once all were told; -errno where the directory can't be
  * read, or not to its end. */
 int proc_tasks_read(pid_t pid, void (*each)(void *context, pid_t tid), void *context);
+
+/* The same for its open descriptors, 0 left out. */
+int proc_descriptors_read(pid_t pid, void (*each)(void *context, int fd), void *context);
 
 /* Calls EACH for every name that is a number in BYTES bytes of directory entries, as getdents64(2)
  * leaves them at ENTRIES. */

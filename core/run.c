@@ -26,6 +26,8 @@
 #define KERNEL_SYMBOLS_AFTER_NS  300000000u /* many a process has ended by then */
 #define KERNEL_SYMBOLS_BYTES_MIN 16384u
 
+#define PERF_MAP_PART_BYTES (32u << 20)
+
 #define QUIET_NS_MAX 2000000000u /* the longest that forks can hold us up */
 
 struct run {
@@ -186,6 +188,13 @@ static void perf_map_get_on(struct run *run)
     perf_map_look(&run->collector.perf_map, bytes);
 }
 
+/* All of it, before the names are needed; whoever waits for us sees that we get on. */
+static void perf_map_finish(struct run *run)
+{
+    while (perf_map_look(&run->collector.perf_map, PERF_MAP_PART_BYTES))
+        __atomic_add_fetch(&run->session->progress, 1, __ATOMIC_RELAXED);
+}
+
 static void clock_read(struct run *run)
 {
     uint64_t now_ns = process_cpu_ns(run->session->app_pid);
@@ -295,7 +304,7 @@ void session_run(void *context)
     /* The clock of a process that is gone may have been read long ago. */
     if (run.app_cpu_ns < run.collector.longest_ns)
         run.app_cpu_ns = run.collector.longest_ns;
-    perf_map_look(&run.collector.perf_map, PERF_MAP_FILE_BYTES);
+    perf_map_finish(&run);
     publisher_finish(&run.publisher, run.app_cpu_ns);
     if (__atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS)
         run_release(&run);

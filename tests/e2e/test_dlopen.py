@@ -1,7 +1,12 @@
 #!/usr/bin/env python3
 """Libraries that come and go, and C++ exceptions through them."""
 
-from harness import both, expect, main, program, shared, test
+import os
+import shutil
+
+from folded import has_path
+from harness import (Skip, both, expect, main, near, need_root, private_directory, program, run,
+                     shared, test)
 
 
 def plugin():
@@ -28,6 +33,85 @@ def test_throws_while_libraries_come_and_go():
     result.quiet()
     expect(result.profile.total() > 1000, f"{result.profile.total()} samples")
     expect(result.profile.whole_share() > 0.97, f"not whole: {result.profile.broken()}")
+
+
+def swapped(name, reverse):
+    return shared("swapped.c", f"-DNAME={name}" + (" -DREVERSE" if reverse else ""),
+                  name=f"libswapped-{name}.so")
+
+
+@test
+def test_two_libraries_at_one_address():
+    """5000 times in turn: each sample has the names of its own moment, though both are gone."""
+    result = run(program("swaps"), swapped("first", False), swapped("second", True), 2500, 200,
+                 100, timeout=120)
+    if result.status == 77:
+        raise Skip("the libraries are not loaded at one address here")
+    expect(result.status == 0, f"{result}")
+    result.quiet()
+    profile = result.profile
+    shares = {f"{name}_{part}": profile.share_where(
+        lambda s: has_path(s, "run_plugin", "plugin_run", f"{name}_{part}"))
+        for name in ("first", "second") for part in ("upper", "lower")}
+    total = sum(shares.values())
+    expect(total > 0.4, f"{shares}; {profile.heaviest()}")
+    for name, share in (("first", 2 / 3), ("second", 1 / 3)):
+        near(shares[f"{name}_upper"] / total, share * 3 / 4, 0.05, f"{name}; {shares}")
+        near(shares[f"{name}_lower"] / total, share / 4, 0.05, f"{name}; {shares}")
+
+
+def beside(*files):
+    """Copies in a directory of their own."""
+    directory = private_directory()
+    os.chmod(directory, 0o777)
+    copies = []
+    for i, file in enumerate(files):
+        copies.append(directory / f"{i}-{file.name}")
+        shutil.copy(file, copies[-1])
+    return copies
+
+
+def check_replaced(command, path, who):
+    result = run(*command, user=who == "user")
+    expect(result.status == 0, f"{result}")
+    profile = result.profile
+    right = profile.share_where(lambda s: has_path(s, "main", *path))
+    near(right, 1, 0.04, f"{path}; {profile.heaviest()}")
+    return profile
+
+
+@test(each=[f"{who}-{how}" for who in ("root", "user") for how in ("deleted", "replaced")])
+def test_program_gone_before_its_first_sample(case):
+    who, how = case.split("-")
+    binary, other = beside(program("replaced"), program("split"))
+    command = [binary, "exe", binary] + ([other] if how == "replaced" else [])
+    check_replaced(command, ["own_work"], who)
+
+
+@test(each=["deleted", "replaced"])
+def test_library_gone_before_its_first_sample(how):
+    """Only the privileged may open what is mapped and nothing more."""
+    need_root()
+    library, other = beside(swapped("first", False), swapped("second", True))
+    command = [program("replaced"), "library", library] + ([other] if how == "replaced" else [])
+    check_replaced(command, ["plugin_run"], "root")
+
+
+@test
+def test_library_gone_before_its_first_sample_for_a_user():
+    """No names rather than those of the new file."""
+    library, other = beside(swapped("first", False), swapped("second", True))
+    profile = run(program("replaced"), "library", library, other, user=True).profile
+    wrong = {f for f in profile.functions() if f.startswith("second")}
+    expect(not wrong, f"names of the new file: {wrong}")
+    near(profile.share_where(lambda s: any("swapped-first" in f or f.startswith("first")
+                                           for f in s)), 1, 0.04, profile.heaviest())
+
+
+@test(each=["root-memory", "root-closed", "user-memory"])
+def test_library_in_a_memory_file(case):
+    who, how = case.split("-")
+    check_replaced([program("replaced"), how, swapped("first", False)], ["plugin_run"], who)
 
 
 main()

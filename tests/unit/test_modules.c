@@ -2,8 +2,11 @@
 #include "modules.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "elf_fixture.h"
 
@@ -268,9 +271,41 @@ TEST(a_file_that_was_replaced_is_refused)
                     "-Wl,--build-id -o new.so lib.c && mv new.so replaced.so"));
     const struct module *module = module_of(&modules, library);
     REQUIRE(module != NULL);
-    CHECK(!module->has_elf);
+    /* Who may open what is mapped has the old one. */
+    CHECK(module->has_elf == (geteuid() == 0));
+    struct elf_file now;
+    int fd = open(fixture_path("replaced.so"), O_RDONLY);
+    REQUIRE(elf_file_read(&now, elf_source_file(fd), &arena) == 0);
+    CHECK(now.build_id_bytes > 0);
+    CHECK(!module->has_elf || !elf_file_same_build_id(&module->elf, &now));
+    close(fd);
     modules_close(&modules);
     dlclose(library);
+}
+
+/* A record told of the file; then it was written anew, its inode as before. */
+TEST(a_file_with_the_inode_of_another_is_refused)
+{
+    void *library = load_library("renewed.so", 5), *other = load_library("other.so", 6);
+    struct modules modules = scanned();
+    uint64_t address = address_of(dlsym(library, "function")) & ~4095ull;
+    uint64_t other_address = address_of(dlsym(other, "function")) & ~4095ull;
+    uint64_t file_offset = modules_find(&modules, address)->file_offset;
+    struct stat status;
+    REQUIRE(stat(fixture_path("renewed.so"), &status) == 0);
+    modules_close(&modules);
+    modules = empty();
+    modules_map(&modules, address, 4096, file_offset, status.st_ino, fixture_path("renewed.so"));
+    CHECK(modules_at(&modules, modules_find(&modules, address)->module)->has_elf);
+    modules_close(&modules);
+    dlclose(library);
+    modules = empty();
+    modules_map(&modules, other_address, 4096, file_offset, status.st_ino,
+                fixture_path("renewed.so"));
+    REQUIRE(fixture_run("sleep 0.02; cp renewed.so r.so; cat r.so > renewed.so"));
+    CHECK(!modules_at(&modules, modules_find(&modules, other_address)->module)->has_elf);
+    modules_close(&modules);
+    dlclose(other);
 }
 
 TEST(a_copy_of_the_same_file_is_taken)

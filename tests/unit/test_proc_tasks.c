@@ -1,6 +1,7 @@
 /* Threads out of /proc, and directory entries of every length. */
 #include "check.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <stdlib.h>
@@ -92,6 +93,19 @@ TEST(all_threads_of_this_process_are_told)
     CHECK(has(&seen, other_tid));
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
+}
+
+TEST(open_descriptors_are_told)
+{
+    struct seen seen = {.count = 0};
+    int fd = fcntl(1, F_DUPFD, 500); /* the listing itself takes a low one */
+    REQUIRE(fd > 0);
+    CHECK(proc_descriptors_read(getpid(), note, &seen) == 0);
+    CHECK(has(&seen, fd));
+    close(fd);
+    seen.count = 0;
+    CHECK(proc_descriptors_read(getpid(), note, &seen) == 0);
+    CHECK(!has(&seen, fd));
 }
 
 TEST(no_such_process_is_an_error)
