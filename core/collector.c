@@ -312,6 +312,7 @@ void collector_drain(struct collector *collector, uint64_t until_ns)
 {
     struct due *due = collector->due;
     uint32_t count = due_gather(collector);
+    collector->unwinder.watch_wanted = false;
     while (count > 0 && due[0].time_ns <= until_ns && !collector->exec_seen) {
         struct thread *thread = threads_at(&collector->threads, due[0].thread);
         handle_next(collector, thread);
@@ -335,8 +336,10 @@ void collector_drain_thread(struct collector *collector, struct thread *thread, 
 
 void collector_close(struct collector *collector)
 {
-    for (uint32_t i = 0; i < collector->threads.used; i++)
+    for (uint32_t i = 0; i < collector->threads.used; i++) {
         event_close(&threads_at(&collector->threads, i)->event);
+        deep_stack_end(&threads_at(&collector->threads, i)->deep);
+    }
     modules_close(&collector->modules);
     perf_map_close(&collector->perf_map);
 }

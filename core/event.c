@@ -4,6 +4,7 @@
  */
 #include "event.h"
 
+#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
 
@@ -111,12 +112,31 @@ int event_set_period(const struct event *event, uint64_t period_ns)
     return (int)sys3(SYS_ioctl, event->fd, IOC_PERIOD, &period_ns);
 }
 
-int event_read_count(const struct event *event, uint64_t *count_ns)
+int event_read_count_of(int fd, uint64_t *count)
 {
-    long got = sys_read(event->fd, count_ns, sizeof *count_ns);
+    long got = sys_read(fd, count, sizeof *count);
     if (got < 0)
         return (int)got;
-    return got == (long)sizeof *count_ns ? 0 : -EIO;
+    return got == (long)sizeof *count ? 0 : -EIO;
+}
+
+int event_read_count(const struct event *event, uint64_t *count_ns)
+{
+    return event_read_count_of(event->fd, count_ns);
+}
+
+int event_open_watch(pid_t tid, uint64_t address)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_BREAKPOINT,
+        .size = sizeof attr,
+        .bp_type = HW_BREAKPOINT_W,
+        .bp_addr = address,
+        .bp_len = HW_BREAKPOINT_LEN_8,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+    };
+    return attributes_open(&attr, tid);
 }
 
 size_t event_record_bytes(const struct event_shape *shape)

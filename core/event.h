@@ -81,6 +81,16 @@ int event_set_period(const struct event *event, uint64_t period_ns);
  * Needs the descriptor. Returns 0 or -errno. */
 int event_read_count(const struct event *event, uint64_t *count_ns);
 
+/* The same of a descriptor. */
+int event_read_count_of(int fd, uint64_t *count);
+
+/*
+ * Counts the writes of thread TID to the 8 bytes at ADDRESS, from now on, by a debug register of
+ * the processor; the kernel's own writes are left out. Returns a descriptor for
+ * event_read_count_of, or -errno: ENOSPC: no debug register is free.
+ */
+int event_open_watch(pid_t tid, uint64_t address);
+
 /* Bytes of the ring that one sample of this shape takes at the most, without kernel frames. */
 size_t event_record_bytes(const struct event_shape *shape);
 

@@ -296,6 +296,9 @@ static void label_release(struct labels *labels, pid_t tid)
 static void look_after(struct housekeeping *house, struct thread *thread, uint64_t now_ns)
 {
     struct collector *collector = house->collector;
+    /* Whatever it does now may be as deep. */
+    if (!deep_stack_look(&thread->deep) && deep_stack_is_rested(&thread->deep, now_ns))
+        collector->unwinder.watch_wanted = true;
     if (thread->dead) {
         account_close(collector, thread);
         label_release(collector->labels, thread->tid);
@@ -334,6 +337,7 @@ void housekeeping_pause(struct housekeeping *house)
             continue;
         account_settled(house->collector, thread);
         thread_silence(thread);
+        deep_stack_end(&thread->deep);
         thread->unbalanced |= !thread->settled;
     }
     house->collector->paused = true;

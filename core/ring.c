@@ -62,6 +62,12 @@ static size_t length_at_tail(struct ring *ring)
     return bytes;
 }
 
+bool ring_has_more(struct ring *ring)
+{
+    size_t bytes = length_at_tail(ring);
+    return bytes != 0 && head_of(ring) != ring->tail + bytes;
+}
+
 const void *ring_peek(struct ring *ring, size_t *bytes, void *bounce)
 {
     *bytes = length_at_tail(ring);

@@ -26,6 +26,9 @@ struct ring ring_over(void *mapping, size_t mapping_bytes);
 /* True where at least one record waits. Costs one load. */
 bool ring_has_data(const struct ring *ring);
 
+/* Does another record wait behind the oldest one? */
+bool ring_has_more(struct ring *ring);
+
 /*
  * The oldest record: *BYTES long, at the returned address; copied to BOUNCE (at least
  * RECORD_BYTES_MAX) where it wraps. NULL where none waits. A ring whose lengths make no sense is

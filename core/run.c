@@ -23,6 +23,9 @@
 #define SLEEP_NS_YOUNG 2000000u /* while threads wait to be settled */
 #define YOUNG_NS       20000000u
 
+/* A watch that is broken costs its thread time until the next turn. */
+#define SLEEP_NS_WATCHING 5000000u
+
 #define KERNEL_SYMBOLS_AFTER_NS  300000000u /* many a process has ended by then */
 #define KERNEL_SYMBOLS_BYTES_MIN 16384u
 
@@ -124,13 +127,24 @@ static bool has_young_threads(const struct threads *threads, uint64_t now_ns)
     return false;
 }
 
+static bool has_watches(const struct threads *threads)
+{
+    for (uint32_t i = 0; i < threads->used; i++)
+        if (threads_at(threads, i)->tid != 0 && threads_at(threads, i)->deep.watch >= 0)
+            return true;
+    return false;
+}
+
 static uint64_t sleep_ns(const struct run *run)
 {
     const struct threads *threads = &run->collector.threads;
     uint64_t ns = threads_patience_ns(threads);
     if (ns > SLEEP_NS_YOUNG &&
-        (run->collector.scan_wanted || has_young_threads(threads, sys_clock_ns(CLOCK_MONOTONIC))))
+        (run->collector.scan_wanted || run->collector.unwinder.watch_wanted ||
+         has_young_threads(threads, sys_clock_ns(CLOCK_MONOTONIC))))
         ns = SLEEP_NS_YOUNG;
+    if (ns > SLEEP_NS_WATCHING && has_watches(threads))
+        ns = SLEEP_NS_WATCHING;
     if (ns > SLEEP_NS_MAX)
         return SLEEP_NS_MAX;
     return ns < SLEEP_NS_MIN ? SLEEP_NS_MIN : ns;

@@ -156,8 +156,8 @@ static void forget_replaced(struct stack_builder *builder)
 }
 
 /* Unwinds and appends the user's part, root first. */
-static size_t put_user_frames(struct stack_builder *builder, const struct record *record,
-                              size_t count, enum unwind_end *end)
+static size_t put_user_frames(struct stack_builder *builder, struct thread *thread,
+                              const struct record *record, size_t count, enum unwind_end *end)
 {
     uint32_t *frames = builder->frames;
     if (record->sample.registers == NULL || record->sample.stack_bytes == 0) {
@@ -169,7 +169,10 @@ static size_t put_user_frames(struct stack_builder *builder, const struct record
     struct unwind_sample sample = {.registers = record->sample.registers,
                                    .stack = record->sample.stack,
                                    .stack_bytes = record->sample.stack_bytes,
-                                   .is_recent = true};
+                                   .tid = thread->tid,
+                                   .time_ns = record->time_ns,
+                                   .is_newest = !ring_has_more(&thread->ring),
+                                   .deep = &thread->deep};
     size_t ip_count = unwind_stack(builder->unwinder, &sample, builder->ips, end);
     if (*end != UNWIND_ROOT)
         frames[count++] = fixed_frame(builder, "[truncated]");
@@ -199,7 +202,7 @@ size_t stack_frames(struct stack_builder *builder, struct thread *thread,
 {
     size_t count = put_thread_frames(builder, thread);
     builder->now_ns = record->time_ns;
-    count = put_user_frames(builder, record, count, end);
+    count = put_user_frames(builder, thread, record, count, end);
     return put_kernel_frames(builder, record, count);
 }
 

@@ -77,8 +77,10 @@ static struct thread *entry_make(struct threads *threads, pid_t tid, uint64_t no
         threads->uncovered++;
         return NULL;
     }
+    deep_stack_reset(&thread->deep);
     *thread = (struct thread){.tid = tid,
                               .event.fd = -1,
+                              .deep = thread->deep,
                               .text = UINT32_MAX,
                               .label_entry = LABEL_NO_ENTRY,
                               .last_node = PROFILE_NONE,
@@ -166,6 +168,7 @@ void threads_retire(struct threads *threads, struct thread *thread)
     else
         thread_count_uncovered(threads, thread);
     event_close(&thread->event);
+    deep_stack_end(&thread->deep);
     thread->tid = 0;
     threads->live--;
     while (threads->used > 0 && threads_at(threads, threads->used - 1)->tid == 0)

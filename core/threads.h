@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "deep_stack.h"
 #include "mailbox.h"
 #include "ring.h"
 
@@ -33,6 +34,7 @@ struct thread {
     bool refused;     /* settling it failed; it is tried again at retry_ns */
     bool wants_more_stack;     /* its stacks were cut by the copy */
     uint32_t stack_bytes;      /* of each sample's copy */
+    struct deep_stack deep;    /* what is known of its outer frames */
     uint32_t text;             /* index of its frame's text, UINT32_MAX: not made yet */
     uint64_t birth_nominal_ns; /* of its first event, see sampling.h */
     uint32_t label;            /* at its last sample, see labels.h */

@@ -9,6 +9,9 @@
 #define WINDOW_BYTES 16384u
 #define PAGE_BYTES   4096u
 
+/* A rest of a deep stack that is worth waking up soon for. */
+#define REST_SHORT_NS 10000000u
+
 struct stack_window {
     uint64_t start;
     size_t bytes; /* 0: nothing has been read */
@@ -27,6 +30,7 @@ void unwinder_init(struct unwinder *unwinder, const struct unwind_library *libra
         .library = library,
         .modules = modules,
         .memory = memory,
+        .arena = arena,
         .memo = arena_alloc_array(arena, MEMO_ENTRIES, sizeof(struct unwind_memo)),
         .window = arena_alloc(arena, sizeof(struct stack_window)),
     };
@@ -118,13 +122,14 @@ static bool calls_only(struct unwinder *unwinder, const uint64_t *ips, size_t co
 static size_t unwind_once(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
 {
     unwinder->beyond_copy = false;
-    unwinder->unknown_ip = 0;
+    unwinder->unknown_ip = unwinder->cut_slot = 0;
     unwinder->stack_from = unwinder->sample.registers[ARCH_PERF_INDEX_SP];
     size_t count = unwind_by_rules(unwinder, ips, end);
     if (count > 0)
         return count;
     unwinder->handed_over++;
     unwinder->beyond_copy = false;
+    unwinder->cut_slot = 0;
     unwinder->stack_from = unwinder->sample.registers[ARCH_PERF_INDEX_SP];
     count = unwind_by_libunwind(unwinder, ips, end);
     if (unwinder->live && !calls_only(unwinder, ips, count))
@@ -132,11 +137,8 @@ static size_t unwind_once(struct unwinder *unwinder, uint64_t *ips, enum unwind_
     return count;
 }
 
-/*
- * A stack deeper than its copy: what lies above is read from the living stack. Outer frames rarely
- * change in the few ms since the sample; if they have, that shows: the walk must end at the root,
- * and every return address on it must follow a call. Returns 0 where it does not.
- */
+/* With what lies above the copy read from the living stack, as it is now. Returns 0 where it makes
+ * no sense: the walk must end at the root, and every return address on it must follow a call. */
 static size_t unwind_live(struct unwinder *unwinder, uint64_t *ips)
 {
     enum unwind_end end;
@@ -148,6 +150,60 @@ static size_t unwind_live(struct unwinder *unwinder, uint64_t *ips)
     return end == UNWIND_ROOT ? count : 0;
 }
 
+static bool can_watch(struct unwinder *unwinder)
+{
+    if (!unwinder->watching_tried)
+        unwinder->watching_fails = !deep_stack_is_possible();
+    unwinder->watching_tried = true;
+    return !unwinder->watching_fails;
+}
+
+/*
+ * For the samples that are to come: watches the return address that the copy of this one, in COUNT
+ * frames of IPS, ended before, and reads what is above.
+ */
+static void deep_stack_renew(struct unwinder *unwinder, uint64_t *ips, size_t count,
+                             enum unwind_end *end)
+{
+    struct deep_stack *deep = unwinder->sample.deep;
+    uint64_t outermost = ips[count - 1];
+    if (deep_stack_watch(deep, unwinder->sample.tid, unwinder->cut_slot) != 0)
+        return;
+    size_t live_count = unwind_live(unwinder, ips);
+    /* The kernel writes where a handler returns to, and is not watched. */
+    if (live_count <= count || ips[count - 1] != outermost ||
+        unwind_is_signal_return(unwinder, ips[count]) ||
+        deep_stack_know(deep, ips + count, live_count - count, unwinder->arena) != 0)
+        deep_stack_end(deep);
+    unwind_once(unwinder, ips, end);
+}
+
+/* The callers of the frame at known_slot, which is the last of COUNT. */
+static size_t known_append(const struct deep_stack *deep, uint64_t *ips, size_t count,
+                           enum unwind_end *end)
+{
+    *end = UNWIND_CUT;
+    if (deep->count > UNWIND_FRAMES_MAX - count)
+        return count;
+    __builtin_memcpy(ips + count, deep->ips, deep->count * sizeof *ips);
+    *end = UNWIND_ROOT;
+    return count + deep->count;
+}
+
+/* Looks ahead, after a stack that was cut. */
+static void deep_stack_prepare(struct unwinder *unwinder, uint64_t *ips, size_t count,
+                               enum unwind_end *end)
+{
+    struct deep_stack *deep = unwinder->sample.deep;
+    uint64_t time_ns = unwinder->sample.time_ns;
+    if (deep == NULL || unwinder->cut_slot == 0 || !can_watch(unwinder))
+        return;
+    unwinder->watch_wanted |= deep_stack_is_rested(deep, time_ns + REST_SHORT_NS);
+    /* A watch that began only after the sample may yet tell of others. */
+    if (unwinder->sample.is_newest && time_ns > deep->since_ns &&
+        deep_stack_is_rested(deep, time_ns))
+        deep_stack_renew(unwinder, ips, count, end);
+}
 /* What was kept of places where other code is mapped now is void. */
 static void forget_replaced(struct unwinder *unwinder)
 {
@@ -169,12 +225,13 @@ size_t unwind_stack(struct unwinder *unwinder, const struct unwind_sample *sampl
 {
     unwinder->sample = *sample;
     forget_replaced(unwinder);
+    struct deep_stack *deep = sample->deep;
+    unwinder->known_slot = deep != NULL ? deep->slot : 0;
     size_t count = unwind_once(unwinder, ips, end);
-    if (*end != UNWIND_CUT || !sample->is_recent)
-        return count;
-    size_t live_count = unwind_live(unwinder, ips);
-    if (live_count == 0)
-        return unwind_once(unwinder, ips, end);
-    *end = UNWIND_ROOT;
-    return live_count;
+    unwinder->known_slot = 0;
+    if (*end == UNWIND_KNOWN)
+        return known_append(deep, ips, count, end);
+    if (*end == UNWIND_CUT)
+        deep_stack_prepare(unwinder, ips, count, end);
+    return count;
 }

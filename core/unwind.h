@@ -17,10 +17,11 @@
 
 #include "app_memory.h"
 #include "arch.h"
+#include "deep_stack.h"
 #include "modules.h"
 #include "rule_cache.h"
 
-#define UNWIND_FRAMES_MAX 8192u
+#define UNWIND_FRAMES_MAX 65536u
 
 /* How far above a stack pointer its stack is believed to reach. */
 #define UNWIND_STACK_REACH_BYTES (64u * 1024 * 1024)
@@ -28,6 +29,7 @@
 /* How a stack ended. */
 enum unwind_end {
     UNWIND_ROOT,    /* at a frame that nobody called: it is whole */
+    UNWIND_KNOWN,   /* at known_slot: never an end to others */
     UNWIND_CUT,     /* where the copy of the stack ended */
     UNWIND_NO_RULE, /* at a frame nothing is known about, or a damaged one */
 };
@@ -51,7 +53,10 @@ struct unwind_sample {
     const uint64_t *registers; /* ARCH_PERF_REGISTER_COUNT of them */
     const uint8_t *stack;      /* copy of the memory at the stack pointer */
     size_t stack_bytes;
-    bool is_recent; /* few ms old: what lies beyond the copy may be read from the living stack */
+    pid_t tid;
+    uint64_t time_ns;
+    bool is_newest; /* of its thread's: what the living stack shows is most likely its own */
+    struct deep_stack *deep; /* what is known of its thread's outer frames; NULL: nothing can be */
 };
 
 /* Code that leaves its function at IP, see unwind_guess.c. */
@@ -66,16 +71,21 @@ struct unwinder {
     const struct unwind_library *library;
     struct modules *modules;
     struct app_memory *memory;
+    struct arena *arena;
     struct unwind_sample sample; /* that is being unwound */
     bool live;                   /* the stack beyond the copy may be read from the app */
     bool beyond_copy;            /* it asked for stack beyond the copy */
-    uint64_t stack_from;         /* the living stack is believed to lie above this */
+    uint64_t known_slot;         /* rules need not go beyond this return address; 0: none */
+    uint64_t cut_slot;   /* where rules expected the one that the copy has not; 0: nowhere */
+    uint64_t stack_from; /* the living stack is believed to lie above this */
     struct stack_window *window; /* what was last read of it */
     struct rule_cache rules;
-    uint64_t guesses;         /* frames found without unwind information, in all */
-    uint64_t handed_over;     /* stacks that rules could not express, in all */
-    uint64_t missed;          /* frames that it was missing for and that were guessed instead */
-    uint64_t unknown_ip;      /* the last address that no table covers */
+    uint64_t guesses;                    /* frames found without unwind information, in all */
+    uint64_t handed_over;                /* stacks that rules could not express, in all */
+    bool watching_tried, watching_fails; /* deep_stack_is_possible was asked, and said no */
+    bool watch_wanted;   /* a deep stack was cut that might be known if it were looked at soon */
+    uint64_t missed;     /* frames that it was missing for and that were guessed instead */
+    uint64_t unknown_ip; /* the last address that no table covers */
     struct module_span span;  /* where its last read of a module was */
     struct unwind_memo *memo; /* what is known of return addresses */
     struct unwind_leaving leaving[UNWIND_LEAVING_KEPT]; /* what was seen of such, by address */

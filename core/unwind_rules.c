@@ -21,6 +21,7 @@ struct walk {
 enum step {
     STEP_DONE,
     STEP_ROOT,
+    STEP_KNOWN,      /* its callers are known */
     STEP_UNREADABLE, /* its stack can't be read */
     STEP_NO_RULE,
     STEP_HAND_OVER,
@@ -91,6 +92,14 @@ static inline bool is_plausible(struct unwinder *unwinder, uint64_t at, uint64_t
            unwind_is_signal_return(unwinder, return_address);
 }
 
+/* Is it certain that what is known of a deep stack is this sample's? */
+static bool is_known(struct unwinder *unwinder)
+{
+    bool known = deep_stack_holds(unwinder->sample.deep, unwinder->sample.time_ns);
+    unwinder->known_slot = 0;
+    return known;
+}
+
 /* To the caller, by a rule of the kinds REGISTER and MEMORY. */
 static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
 {
@@ -111,8 +120,12 @@ static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
     /* A function that has changed stacks, or damage. */
     if (cfa <= walk->place.sp)
         return STEP_HAND_OVER;
-    if (!word_read(unwinder, returns_at, &return_address) || !fp_read(walk, &rule, cfa, &fp))
+    if (returns_at == unwinder->known_slot && is_known(unwinder))
+        return STEP_KNOWN;
+    if (!word_read(unwinder, returns_at, &return_address) || !fp_read(walk, &rule, cfa, &fp)) {
+        unwinder->cut_slot = returns_at;
         return STEP_UNREADABLE;
+    }
     walk->place = (struct unwind_place){return_address, cfa, fp};
     walk->is_return = true;
     walk->registers = NULL;
@@ -144,9 +157,10 @@ static enum step step_guess(struct walk *walk, bool is_leaf)
     if (unwind_guess(walk->unwinder, is_leaf, &walk->place))
         return STEP_DONE;
     /* A frame pointer that points on into the stack, or anywhere. */
-    return walk->unwinder->beyond_copy && walk->place.fp - walk->place.sp < UNWIND_STACK_REACH_BYTES
-               ? STEP_UNREADABLE
-               : STEP_NO_RULE;
+    if (!walk->unwinder->beyond_copy || walk->place.fp - walk->place.sp >= UNWIND_STACK_REACH_BYTES)
+        return STEP_NO_RULE;
+    walk->unwinder->cut_slot = walk->place.fp + WORD_BYTES;
+    return STEP_UNREADABLE;
 }
 
 /* IS_LEAF: it is the frame of the sample itself. */
@@ -171,6 +185,8 @@ static enum unwind_end end_of(const struct unwinder *unwinder, enum step step)
 {
     if (step == STEP_ROOT)
         return UNWIND_ROOT;
+    if (step == STEP_KNOWN)
+        return UNWIND_KNOWN;
     return step == STEP_UNREADABLE && unwinder->beyond_copy ? UNWIND_CUT : UNWIND_NO_RULE;
 }
 

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-from folded import entry_root, has_path
+from folded import entry_root, has_path, is_whole, thread_roots, user_frames
 from harness import Skip, both, expect, main, near, private_directory, program, run, test
 
 VARIANTS = {
@@ -168,6 +168,58 @@ def test_signal_stack():
         and has_path(s, "filler", "interrupted", "raise") and "in_handler" in s)
     expect(right > 0.98, f"whole and in order: {right:.3f}; {profile.broken()}")
     expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+
+
+def deepest(how, ms=2000):
+    profile = both(program("deepstacks"), how, ms).profile
+    expect(profile.total() > 0.8 * ms, f"{profile.total()} samples")
+    return profile
+
+
+def is_cut(stack):
+    return "[truncated]" in stack
+
+
+@test(each=[("small", "recurse", 30000), ("pages", "paged", 2000), ("large", "large", 1)])
+def test_far_deeper_than_the_copy(case):
+    """30,000 small frames, 2000 of 4 KB, one of 100 KB: whole, or cut and marked."""
+    how, function, frames = case
+    profile = deepest(how)
+    right = profile.share_where(
+        lambda s: s.count(function) == frames and is_whole(s, thread_roots()))
+    expect(right >= 0.99, f"whole: {right:.4f}: {profile.broken()}")
+    wrong = profile.sum_where(lambda s: s.count(function) != frames and not is_cut(s)
+                              and "innermost" in s)
+    expect(wrong == 0, f"{wrong} samples have another number of frames")
+
+
+@test(each=["fast", "turns"])
+def test_deep_frames_that_change(how):
+    """No stack that the program never had: cut and marked instead."""
+    profile = deepest(how, 3000)
+    seen = {"left": 0, "right": 0}
+    for stack, count in profile.stacks.items():
+        sides = {side for side in seen if side in stack or side + "_leaf" in stack}
+        expect(len(sides) < 2, f"a mixture: {count} x {user_frames(stack)}")
+        leaf = any(side + "_leaf" in stack for side in seen)
+        frames = stack.count("common")
+        expect(is_cut(stack) or frames == 20 or not leaf, f"{frames} frames: {user_frames(stack)}")
+        for side in sides:
+            seen[side] += count
+    expect(min(seen.values()) > 0.2 * profile.total(), f"{seen} of {profile.total()}")
+
+
+@test
+def test_deep_frames_that_come_back():
+    """The same deep stack every 50 ms anew: known again soon after. The summary tells how often not."""
+    result = run(program("deepstacks"), "again", 2000, options={"SUMMARY": "yes"})
+    profile = result.profile
+    whole = profile.share_where(lambda s: s.count("again") == 20 and not is_cut(s))
+    expect(whole > 0.4, f"whole: {whole:.3f}; {profile.heaviest()}")
+    cut = profile.share_where(is_cut)
+    told = re.search(rb"stacks: ([0-9.]+) % whole, ([0-9]+) truncated", result.stderr)
+    expect(told, f"not told: {result.stderr[-400:]}")
+    near(1 - float(told[1]) / 100, cut, 0.03, "truncated, as the summary tells it")
 
 
 main()

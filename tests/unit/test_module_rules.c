@@ -198,8 +198,9 @@ static void compare(struct tally *tally, const char *path, uint64_t ip, uint64_t
         tally->handed_over++;
         return;
     }
-    unwinder.sample = (struct unwind_sample){registers, (const uint8_t *)stack_words + 65536,
-                                             STACK_BYTES - 65536, false};
+    unwinder.sample = (struct unwind_sample){.registers = registers,
+                                             .stack = (const uint8_t *)stack_words + 65536,
+                                             .stack_bytes = STACK_BYTES - 65536};
     REQUIRE(init_remote(cursor, unwinder.library->address_space, &unwinder) == 0);
     int result = step(cursor);
     step_word their_ip = reg(cursor, 16);

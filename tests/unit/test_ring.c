@@ -55,7 +55,7 @@ TEST(an_empty_ring_has_nothing)
     struct ring ring = ring_at(0);
     size_t bytes = 1;
     CHECK_U64(ring.size, RING_BYTES);
-    CHECK(!ring_has_data(&ring));
+    CHECK(!ring_has_data(&ring) && !ring_has_more(&ring));
     CHECK(ring_peek(&ring, &bytes, bounce) == NULL);
     CHECK_U64(bytes, 0);
     CHECK_U64(ring_peek_time_ns(&ring), 0);
@@ -67,7 +67,7 @@ TEST(records_come_in_order_and_give_their_space_back)
     produce(PERF_RECORD_SAMPLE, 64, 1000, 111);
     produce(PERF_RECORD_COMM, 40, 2000, 222);
     size_t bytes;
-    CHECK(ring_has_data(&ring));
+    CHECK(ring_has_data(&ring) && ring_has_more(&ring));
     CHECK_U64(ring_peek_time_ns(&ring), 111);
     const uint64_t *record = ring_peek(&ring, &bytes, bounce);
     REQUIRE(record != NULL && bytes == 64);
@@ -77,6 +77,7 @@ TEST(records_come_in_order_and_give_their_space_back)
     ring_advance(&ring, bytes);
     CHECK_U64(control()->data_tail, RING_BYTES * 3 + 64);
     CHECK_U64(ring_peek_time_ns(&ring), 222);
+    CHECK(!ring_has_more(&ring));
     record = ring_peek(&ring, &bytes, bounce);
     REQUIRE(record != NULL && bytes == 40);
     CHECK_U64(record[1], 2001);

@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "sample_fixture.h"
 
@@ -158,6 +160,65 @@ TEST(cut_copies_give_cut_stacks)
 TEST(cut_copies_give_cut_stacks_without_libunwind)
 {
     check_cuts(&no_library);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The sample of a stack that is still there above its KEPT frames, cut behind these. */
+static struct unwind_sample deep_sample(struct deep_stack *deep, size_t kept)
+{
+    enum unwind_end end;
+    struct unwind_sample sample = whole_sample();
+    for (sample.stack_bytes = 0; unwind_stack(&unwinder, &sample, ips, &end) < kept;)
+        sample.stack_bytes += 8;
+    CHECK_U64(end, UNWIND_CUT);
+    sample.tid = gettid();
+    sample.deep = deep;
+    return sample;
+}
+
+/* What the copy lacks is believed of samples that come while the return address is not written. */
+TEST(a_deep_stack_is_known_while_it_is_watched)
+{
+    static uint64_t whole[UNWIND_FRAMES_MAX];
+    struct deep_stack deep = {.watch = -1};
+    enum unwind_end end;
+    prepare(&no_library);
+    if (!deep_stack_is_possible())
+        SKIP("writes to watched words are not counted here");
+    fixture_sample_in(fixture_leaf, fixture_outer, &taken);
+    struct unwind_sample sample = whole_sample();
+    size_t whole_count = unwind_stack(&unwinder, &sample, whole, &end);
+    size_t kept = whole_count - 2; /* up to a caller of this function */
+    sample = deep_sample(&deep, kept);
+    sample.time_ns = now_ns();
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), kept);
+    CHECK_I64(deep.watch, -1); /* there is a newer sample to go by */
+    sample.is_newest = true;
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), kept);
+    CHECK_U64(end, UNWIND_CUT); /* it is older than the watch */
+    CHECK_MEM(ips, whole, kept * sizeof *ips);
+    REQUIRE(deep.watch >= 0);
+    sample.time_ns = now_ns();
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), whole_count);
+    CHECK_U64(end, UNWIND_ROOT);
+    CHECK_MEM(ips, whole, whole_count * sizeof *ips);
+    sample.stack_bytes = whole_sample().stack_bytes; /* that frame in the middle of a copy */
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), whole_count);
+    CHECK_U64(end, UNWIND_ROOT);
+    sample = deep_sample(&deep, kept);
+    volatile uint64_t *word = (uint64_t *)(uintptr_t)deep.slot;
+    *word = *word;
+    sample.time_ns = now_ns();
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), kept);
+    CHECK_U64(end, UNWIND_CUT);
+    deep_stack_end(&deep);
+    modules_close(&modules);
 }
 
 /*
@@ -355,8 +416,9 @@ static void check_garbage(const struct unwind_library *library)
                 bad.registers[(random >> 40) % ARCH_PERF_REGISTER_COUNT] = value;
         }
         size_t bytes = whole_sample().stack_bytes;
-        struct unwind_sample sample = {bad.registers, bad.stack, bytes - bytes / 800 * (round % 9),
-                                       false};
+        struct unwind_sample sample = {.registers = bad.registers,
+                                       .stack = bad.stack,
+                                       .stack_bytes = bytes - bytes / 800 * (round % 9)};
         size_t count = unwind_stack(&unwinder, &sample, ips, &end);
         CHECK(count >= 1 && count <= UNWIND_FRAMES_MAX);
         CHECK(end <= UNWIND_NO_RULE);
@@ -403,7 +465,8 @@ TEST(frame_pointers_where_there_are_no_rules)
     registers[ARCH_PERF_INDEX_IP] = code;
     stack[2] = 0x10010;
     stack[3] = code + 0x105;
-    struct unwind_sample sample = {registers, (const uint8_t *)stack, sizeof stack, false};
+    struct unwind_sample sample = {
+        .registers = registers, .stack = (const uint8_t *)stack, .stack_bytes = sizeof stack};
     CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
     CHECK_U64(ips[1], code + 0x104);
     CHECK_U64(end, UNWIND_NO_RULE);
