@@ -27,6 +27,7 @@
 struct deep_stack {
     int watch;            /* descriptor; -1: nothing is known */
     uint64_t slot;        /* address of the word */
+    uint64_t fp;          /* the frame pointer in the first of `ips` */
     uint64_t since_ns;    /* from when on it tells of samples (CLOCK_MONOTONIC) */
     uint64_t unbroken_ns; /* no write was seen up to then */
     uint64_t rests_ns;    /* until then it is not watched again */

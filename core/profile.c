@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define SLOTS_FIRST 256u
+#define SLOTS_FIRST   256u
+#define PATH_KEPT_MIN 256u /* frames of a deep stack */
 
 /* The key is in the slot, so that a look-up in a table that has left the processor's caches waits
  * for memory once. */
@@ -146,17 +147,54 @@ void profile_charge(struct profile *profile, uint32_t node, uint64_t samples, ui
     entry->weight_ns += weight_ns;
 }
 
-/* The node for as many of the outer frames as there is memory for; *DEPTH is how many those are. */
+/* Room for the path of a deep stack of COUNT frames; false: there is none. */
+static bool path_reserve(struct profile_path *path, size_t count, struct arena *arena)
+{
+    if (count <= path->room)
+        return true;
+    size_t room = path->room == 0 ? PATH_KEPT_MIN : path->room;
+    while (room < count)
+        room *= 2;
+    uint32_t *frames = arena_alloc_array(arena, room, sizeof *frames);
+    uint32_t *nodes = arena_alloc_array(arena, room, sizeof *nodes);
+    if (frames == NULL || nodes == NULL)
+        return false;
+    *path = (struct profile_path){.frames = frames, .nodes = nodes, .room = room};
+    return true;
+}
+
+/* How many outer frames are the same as in the last deep stack. */
+static size_t path_shared(const struct profile_path *path, const uint32_t *frames, size_t count)
+{
+    size_t shared = 0;
+    while (shared < count && shared < path->count && frames[shared] == path->frames[shared])
+        shared++;
+    return shared;
+}
+
+/* The node for as many of the outer frames as there is memory for; *DEPTH is how many those are.
+ * Deep stacks tend to differ in few frames from the last one: the rest is not looked up again. */
 static uint32_t path_follow(struct profile *profile, const uint32_t *frames, size_t count,
                             size_t *depth)
 {
+    struct profile_path *path = &profile->path;
+    bool is_kept = count >= PATH_KEPT_MIN && path_reserve(path, count, profile->arena);
     uint32_t node = PROFILE_NONE;
-    for (*depth = 0; *depth < count && frames[*depth] != PROFILE_NONE; ++*depth) {
+    *depth = is_kept ? path_shared(path, frames, count) : 0;
+    if (*depth > 0)
+        node = path->nodes[*depth - 1];
+    for (; *depth < count && frames[*depth] != PROFILE_NONE; ++*depth) {
         uint32_t child = profile_child(profile, node, frames[*depth]);
         if (child == PROFILE_NONE)
             break;
         node = child;
+        if (is_kept) {
+            path->frames[*depth] = frames[*depth];
+            path->nodes[*depth] = node;
+        }
     }
+    if (is_kept)
+        path->count = *depth;
     return node;
 }
 

@@ -43,11 +43,18 @@ struct profile_table {
     uint32_t used; /* less than the size */
 };
 
+/* The last deep stack, root first, and the nodes of its frames. */
+struct profile_path {
+    uint32_t *frames, *nodes;
+    size_t count, room;
+};
+
 struct profile {
     struct arena *arena;
     struct sequence frames, nodes;
     struct profile_table frames_by_key, nodes_by_key;
     uint32_t depth_max; /* of the deepest node */
+    struct profile_path path;
 
     uint64_t samples, weight_ns; /* all that profile_add was given */
     uint64_t shortened_samples,

@@ -12,6 +12,8 @@
 /* A rest of a deep stack that is worth waking up soon for. */
 #define REST_SHORT_NS 10000000u
 
+#define WITHIN_PART 8u /* of a copy */
+
 struct stack_window {
     uint64_t start;
     size_t bytes; /* 0: nothing has been read */
@@ -20,7 +22,8 @@ struct stack_window {
 
 struct unwind_memo {
     uint64_t ip; /* 0: nothing is known */
-    bool signal_return;
+    bool knows_signal_return, signal_return;
+    bool follows_call; /* else it is not known */
 };
 
 void unwinder_init(struct unwinder *unwinder, const struct unwind_library *library,
@@ -44,18 +47,28 @@ static void memo_forget(struct unwinder *unwinder)
         unwinder->memo[i].ip = 0;
 }
 
+/* The entry for IP, made if need be; NULL: none can be kept. */
+static struct unwind_memo *memo_at(const struct unwinder *unwinder, uint64_t ip)
+{
+    if (unwinder->memo == NULL || ip == 0)
+        return NULL;
+    struct unwind_memo *memo = &unwinder->memo[(ip ^ ip >> 10) % MEMO_ENTRIES];
+    if (memo->ip != ip)
+        *memo = (struct unwind_memo){.ip = ip};
+    return memo;
+}
+
 bool unwind_is_signal_return(struct unwinder *unwinder, uint64_t ip)
 {
     static const uint8_t code[] = ARCH_SIGNAL_RETURN_CODE;
     uint8_t bytes[sizeof code];
-    struct unwind_memo *memo =
-        unwinder->memo != NULL ? &unwinder->memo[(ip ^ ip >> 10) % MEMO_ENTRIES] : NULL;
-    if (memo != NULL && memo->ip == ip)
+    struct unwind_memo *memo = memo_at(unwinder, ip);
+    if (memo != NULL && memo->knows_signal_return)
         return memo->signal_return;
     bool result = app_memory_read(unwinder->memory, ip, bytes, sizeof bytes) == 0 &&
                   __builtin_memcmp(bytes, code, sizeof code) == 0;
     if (memo != NULL)
-        *memo = (struct unwind_memo){ip, result};
+        *memo = (struct unwind_memo){ip, true, result, memo->follows_call};
     return result;
 }
 
@@ -99,24 +112,16 @@ bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer
 bool unwind_follows_call(struct unwinder *unwinder, uint64_t address)
 {
     uint8_t code[ARCH_CALL_BYTES];
-    uint64_t start = address - sizeof code;
-    const struct region *region = modules_find(unwinder->modules, address - 1);
-    if (region == NULL)
-        return false;
-    /* Code made at run time may be another at each look, and is not kept. */
-    int error = modules_at(unwinder->modules, region->module)->has_elf
-                    ? app_memory_read(unwinder->memory, start, code, sizeof code)
-                    : app_memory_copy(unwinder->memory, start, code, sizeof code);
-    return error == 0 && arch_ends_in_call(code);
-}
-
-/* Does every return address follow a call? */
-static bool calls_only(struct unwinder *unwinder, const uint64_t *ips, size_t count)
-{
-    for (size_t i = 1; i < count; i++)
-        if (!unwind_follows_call(unwinder, ips[i] + 1))
-            return false;
-    return true;
+    struct unwind_memo *memo = memo_at(unwinder, address);
+    if (memo != NULL && memo->follows_call)
+        return true;
+    bool result =
+        modules_find(unwinder->modules, address - 1) != NULL &&
+        app_memory_read(unwinder->memory, address - sizeof code, code, sizeof code) == 0 &&
+        arch_ends_in_call(code);
+    if (memo != NULL)
+        memo->follows_call = result;
+    return result;
 }
 
 static size_t unwind_once(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
@@ -131,23 +136,22 @@ static size_t unwind_once(struct unwinder *unwinder, uint64_t *ips, enum unwind_
     unwinder->beyond_copy = false;
     unwinder->cut_slot = 0;
     unwinder->stack_from = unwinder->sample.registers[ARCH_PERF_INDEX_SP];
-    count = unwind_by_libunwind(unwinder, ips, end);
-    if (unwinder->live && !calls_only(unwinder, ips, count))
-        *end = UNWIND_NO_RULE;
-    return count;
+    return unwind_by_libunwind(unwinder, ips, end);
 }
 
-/* With what lies above the copy read from the living stack, as it is now. Returns 0 where it makes
- * no sense: the walk must end at the root, and every return address on it must follow a call. */
+/* By what the living stack is now. Returns 0 where it makes no sense: the walk must end at the
+ * root, and every return address on it must follow a call. libunwind is not asked: it would go by
+ * more registers of the sample's than are checked later. */
 static size_t unwind_live(struct unwinder *unwinder, uint64_t *ips)
 {
     enum unwind_end end;
     unwinder->live = true;
     if (unwinder->window != NULL)
         unwinder->window->bytes = 0;
-    size_t count = unwind_once(unwinder, ips, &end);
+    unwinder->stack_from = unwinder->sample.registers[ARCH_PERF_INDEX_SP];
+    size_t count = unwind_by_rules(unwinder, ips, &end);
     unwinder->live = false;
-    return end == UNWIND_ROOT ? count : 0;
+    return count > 0 && end == UNWIND_ROOT ? count : 0;
 }
 
 static bool can_watch(struct unwinder *unwinder)
@@ -158,23 +162,41 @@ static bool can_watch(struct unwinder *unwinder)
     return !unwinder->watching_fails;
 }
 
-/*
- * For the samples that are to come: watches the return address that the copy of this one, in COUNT
- * frames of IPS, ended before, and reads what is above.
- */
-static void deep_stack_renew(struct unwinder *unwinder, uint64_t *ips, size_t count,
-                             enum unwind_end *end)
+/* Watches the return address that the walk, of COUNT frames, was cut at, and notes its callers,
+ * read anew from that frame's own stack on. */
+static void deep_stack_read(struct unwinder *unwinder, uint64_t *ips, size_t count)
 {
-    struct deep_stack *deep = unwinder->sample.deep;
+    struct unwind_sample *sample = &unwinder->sample;
+    struct deep_stack *deep = sample->deep;
     uint64_t outermost = ips[count - 1];
-    if (deep_stack_watch(deep, unwinder->sample.tid, unwinder->cut_slot) != 0)
+    uint64_t below = unwinder->cut_sp - sample->registers[ARCH_PERF_INDEX_SP];
+    if (deep_stack_watch(deep, sample->tid, unwinder->cut_slot) != 0)
         return;
+    if (below < sample->stack_bytes)
+        sample->stack_bytes = below;
+    unwinder->known_slot = deep->slot;
     size_t live_count = unwind_live(unwinder, ips);
+    unwinder->known_slot = 0;
+    deep->fp = unwinder->slot_fp;
     /* The kernel writes where a handler returns to, and is not watched. */
     if (live_count <= count || ips[count - 1] != outermost ||
         unwind_is_signal_return(unwinder, ips[count]) ||
         deep_stack_know(deep, ips + count, live_count - count, unwinder->arena) != 0)
         deep_stack_end(deep);
+}
+
+/*
+ * For the samples that are to come, after one that was cut. What is watched lies a bit within the
+ * copy, so that samples whose leaf is a bit deeper have it too.
+ */
+static void deep_stack_renew(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
+{
+    size_t bytes = unwinder->sample.stack_bytes;
+    unwinder->sample.stack_bytes = bytes - bytes / WITHIN_PART;
+    size_t count = unwind_once(unwinder, ips, end);
+    if (unwinder->cut_slot != 0)
+        deep_stack_read(unwinder, ips, count);
+    unwinder->sample.stack_bytes = bytes;
     unwind_once(unwinder, ips, end);
 }
 
@@ -191,8 +213,7 @@ static size_t known_append(const struct deep_stack *deep, uint64_t *ips, size_t 
 }
 
 /* Looks ahead, after a stack that was cut. */
-static void deep_stack_prepare(struct unwinder *unwinder, uint64_t *ips, size_t count,
-                               enum unwind_end *end)
+static void deep_stack_prepare(struct unwinder *unwinder, uint64_t *ips, enum unwind_end *end)
 {
     struct deep_stack *deep = unwinder->sample.deep;
     uint64_t time_ns = unwinder->sample.time_ns;
@@ -202,7 +223,7 @@ static void deep_stack_prepare(struct unwinder *unwinder, uint64_t *ips, size_t 
     /* A watch that began only after the sample may yet tell of others. */
     if (unwinder->sample.is_newest && time_ns > deep->since_ns &&
         deep_stack_is_rested(deep, time_ns))
-        deep_stack_renew(unwinder, ips, count, end);
+        deep_stack_renew(unwinder, ips, end);
 }
 /* What was kept of places where other code is mapped now is void. */
 static void forget_replaced(struct unwinder *unwinder)
@@ -232,6 +253,6 @@ size_t unwind_stack(struct unwinder *unwinder, const struct unwind_sample *sampl
     if (*end == UNWIND_KNOWN)
         return known_append(deep, ips, count, end);
     if (*end == UNWIND_CUT)
-        deep_stack_prepare(unwinder, ips, count, end);
+        deep_stack_prepare(unwinder, ips, end);
     return count;
 }

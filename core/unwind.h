@@ -77,6 +77,8 @@ struct unwinder {
     bool beyond_copy;            /* it asked for stack beyond the copy */
     uint64_t known_slot;         /* rules need not go beyond this return address; 0: none */
     uint64_t cut_slot;   /* where rules expected the one that the copy has not; 0: nowhere */
+    uint64_t cut_sp;     /* the stack pointer in that frame */
+    uint64_t slot_fp;    /* the frame pointer that the caller at known_slot had, as read last */
     uint64_t stack_from; /* the living stack is believed to lie above this */
     struct stack_window *window; /* what was last read of it */
     struct rule_cache rules;

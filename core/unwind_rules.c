@@ -92,19 +92,31 @@ static inline bool is_plausible(struct unwinder *unwinder, uint64_t at, uint64_t
            unwind_is_signal_return(unwinder, return_address);
 }
 
-/* Is it certain that what is known of a deep stack is this sample's? */
-static bool is_known(struct unwinder *unwinder)
+/* At known_slot, with the caller's frame pointer where the copy has it: is it certain that what is
+ * known of a deep stack is this sample's? */
+static bool is_known(struct unwinder *unwinder, bool has_fp, uint64_t fp)
 {
-    bool known = deep_stack_holds(unwinder->sample.deep, unwinder->sample.time_ns);
-    unwinder->known_slot = 0;
-    return known;
+    struct deep_stack *deep = unwinder->sample.deep;
+    if (unwinder->live) {
+        unwinder->slot_fp = fp;
+        return false;
+    }
+    return (!has_fp || fp == deep->fp) && deep_stack_holds(deep, unwinder->sample.time_ns);
+}
+
+/* The return address at SLOT, or what is below it, can't be read. */
+static enum step step_cut(const struct walk *walk, uint64_t slot)
+{
+    walk->unwinder->cut_slot = slot;
+    walk->unwinder->cut_sp = walk->place.sp;
+    return STEP_UNREADABLE;
 }
 
 /* To the caller, by a rule of the kinds REGISTER and MEMORY. */
 static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
 {
     struct unwinder *unwinder = walk->unwinder;
-    uint64_t cfa, returns_at, fp, return_address;
+    uint64_t cfa, returns_at, fp = 0, return_address;
     uint64_t distance = (uint64_t)((int64_t)rule.words * (int64_t)WORD_BYTES);
     if (!base_read(walk, rule.base, &cfa))
         return STEP_HAND_OVER;
@@ -120,12 +132,11 @@ static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
     /* A function that has changed stacks, or damage. */
     if (cfa <= walk->place.sp)
         return STEP_HAND_OVER;
-    if (returns_at == unwinder->known_slot && is_known(unwinder))
+    bool has_fp = fp_read(walk, &rule, cfa, &fp);
+    if (returns_at == unwinder->known_slot && is_known(unwinder, has_fp, fp))
         return STEP_KNOWN;
-    if (!word_read(unwinder, returns_at, &return_address) || !fp_read(walk, &rule, cfa, &fp)) {
-        unwinder->cut_slot = returns_at;
-        return STEP_UNREADABLE;
-    }
+    if (!has_fp || !word_read(unwinder, returns_at, &return_address))
+        return step_cut(walk, returns_at);
     walk->place = (struct unwind_place){return_address, cfa, fp};
     walk->is_return = true;
     walk->registers = NULL;
@@ -152,15 +163,19 @@ static enum step step_signal(struct walk *walk)
 
 static enum step step_guess(struct walk *walk, bool is_leaf)
 {
+    struct unwinder *unwinder = walk->unwinder;
+    uint64_t fp = walk->place.fp, caller_fp = 0;
     walk->registers = NULL;
     walk->is_return = true;
+    if (!is_leaf && fp + WORD_BYTES == unwinder->known_slot &&
+        is_known(unwinder, word_read(unwinder, fp, &caller_fp), caller_fp))
+        return STEP_KNOWN;
     if (unwind_guess(walk->unwinder, is_leaf, &walk->place))
         return STEP_DONE;
     /* A frame pointer that points on into the stack, or anywhere. */
-    if (!walk->unwinder->beyond_copy || walk->place.fp - walk->place.sp >= UNWIND_STACK_REACH_BYTES)
+    if (!unwinder->beyond_copy || fp - walk->place.sp >= UNWIND_STACK_REACH_BYTES)
         return STEP_NO_RULE;
-    walk->unwinder->cut_slot = walk->place.fp + WORD_BYTES;
-    return STEP_UNREADABLE;
+    return step_cut(walk, fp + WORD_BYTES);
 }
 
 /* IS_LEAF: it is the frame of the sample itself. */

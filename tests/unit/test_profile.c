@@ -69,6 +69,29 @@ TEST(recursion_is_a_chain)
     arena_destroy(&arena);
 }
 
+/* Deep stacks, each like the last one in a part of its frames, against nodes looked up one by one.
+ */
+TEST(deep_stacks_go_where_their_frames_say)
+{
+    static uint32_t frames[3000];
+    fresh(0);
+    srand(7);
+    for (unsigned i = 0; i < 3000; i++)
+        frames[i] = (uint32_t)rand() % 3;
+    for (unsigned round = 0; round < 500; round++) {
+        size_t count = 200 + (size_t)rand() % 2800;
+        uint32_t node, wanted = PROFILE_NONE;
+        for (unsigned changes = round % 4; changes > 0; changes--)
+            frames[rand() % 3000] = (uint32_t)rand() % 3;
+        CHECK_I64(profile_add(&profile, frames, count, 1, &node), 0);
+        for (size_t i = 0; i < count; i++)
+            wanted = profile_child(&profile, wanted, frames[i]);
+        CHECK_U64(node, wanted);
+        CHECK_U64(profile_node_for(&profile, frames, count), wanted);
+    }
+    arena_destroy(&arena);
+}
+
 TEST(an_empty_stack_is_dropped_and_told)
 {
     fresh(0);
