@@ -88,8 +88,8 @@ struct unwinder {
     bool watch_wanted;   /* a deep stack was cut that might be known if it were looked at soon */
     uint64_t missed;     /* frames that it was missing for and that were guessed instead */
     uint64_t unknown_ip; /* the last address that no table covers */
-    struct module_span span;  /* where its last read of a module was */
-    struct unwind_memo *memo; /* what is known of return addresses */
+    struct module_span span;                            /* where its last read of a module was */
+    struct unwind_memo *memo;                           /* what is known of return addresses */
     struct unwind_leaving leaving[UNWIND_LEAVING_KEPT]; /* what was seen of such, by address */
     bool library_is_tuned;  /* libunwind has its cache: at its first use */
     uint64_t seen_replaced; /* modules->replaced when libunwind's cache was last valid */

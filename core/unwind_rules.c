@@ -164,18 +164,18 @@ static enum step step_signal(struct walk *walk)
 static enum step step_guess(struct walk *walk, bool is_leaf)
 {
     struct unwinder *unwinder = walk->unwinder;
-    uint64_t fp = walk->place.fp, caller_fp = 0;
+    uint64_t slot = walk->place.fp + WORD_BYTES;
     walk->registers = NULL;
     walk->is_return = true;
-    if (!is_leaf && fp + WORD_BYTES == unwinder->known_slot &&
-        is_known(unwinder, word_read(unwinder, fp, &caller_fp), caller_fp))
-        return STEP_KNOWN;
-    if (unwind_guess(walk->unwinder, is_leaf, &walk->place))
-        return STEP_DONE;
+    if (unwind_guess(unwinder, is_leaf, &walk->place))
+        return walk->place.sp - WORD_BYTES == unwinder->known_slot &&
+                       is_known(unwinder, true, walk->place.fp)
+                   ? STEP_KNOWN
+                   : STEP_DONE;
     /* A frame pointer that points on into the stack, or anywhere. */
-    if (!unwinder->beyond_copy || fp - walk->place.sp >= UNWIND_STACK_REACH_BYTES)
+    if (!unwinder->beyond_copy || walk->place.fp - walk->place.sp >= UNWIND_STACK_REACH_BYTES)
         return STEP_NO_RULE;
-    return step_cut(walk, fp + WORD_BYTES);
+    return step_cut(walk, slot);
 }
 
 /* IS_LEAF: it is the frame of the sample itself. */
