@@ -25,6 +25,7 @@ enum {
     FILES_MAX = 256, /* for one process */
     CPU_SECONDS = 300,
     STACK_BYTES = 16 * 1024 * 1024, /* demanglers need much */
+    DESCRIPTORS = 65536,            /* a file of code and its debug files stay open */
 };
 
 /* The last directory is for a command that is run from where it was built. */
@@ -61,6 +62,7 @@ _Noreturn static void inline_exec(const char *path, char **arguments, const stru
     unsetenv("LD_PRELOAD");
     limit_set(RLIMIT_CPU, CPU_SECONDS, true);
     limit_set(RLIMIT_STACK, STACK_BYTES, false);
+    limit_set(RLIMIT_NOFILE, DESCRIPTORS, false);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     if (owner_become(owner))
         execv(path, arguments);

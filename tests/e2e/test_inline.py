@@ -10,7 +10,7 @@ from pathlib import Path
 
 from folded import Profile, has_path
 from harness import (BUILD, COMMAND, Skip, expect, main, near, need, need_root,
-                     private_directory, program, run, shared, staged, test)
+                     private_directory, program, run, shared, staged, test, wait_until)
 
 MS = 300
 
@@ -493,6 +493,22 @@ def test_snapshots():
     expect(done.status == 0, str(done))
     for name in folded:
         expect("sixty_[i]" in Profile(result.directory / name).functions(), name)
+
+
+@test
+def test_a_checkpoint_that_was_worked_on_stays():
+    directory = private_directory()
+    folded = directory / "c.folded"
+
+    def work_on_it(_):
+        wait_until((directory / "c.folded.places").exists, 5, "no checkpoint")
+        expect(expand(folded).status == 0, "not done")
+
+    result = run(built("plain"), 1700, options={"INLINE": "yes", "CHECKPOINT": "1",
+                                                "OUT": "c.folded"},
+                 directory=directory, while_running=work_on_it)
+    expect(result.files() == ["c.1.folded", "c.1.folded.places", "c.folded"], str(result))
+    expect("sixty_[i]" in Profile(folded).functions(), "replaced")
 
 
 if __name__ == "__main__":
