@@ -80,11 +80,13 @@ def test_page_without_map():
 
 @test(each=["reused", "again"])
 def test_address_used_again(how):
-    """Each sample has the name of its own moment."""
-    profile = page(how, options={"RATE": 2000}).profile
-    near(profile.leaf_share("first_inner"), 2 / 9, 0.04, f"first; {profile.heaviest()}")
-    near(profile.leaf_share("second_inner"), 4 / 9, 0.05, f"second; {profile.heaviest()}")
-    near(profile.leaf_share("[jit]"), 1 / 3, 0.06, f"outer; {profile.heaviest()}")
+    """Each sample has the name of its own moment, which its caller tells."""
+    profile = page(how).profile
+    for name, other in (("first", "second"), ("second", "first")):
+        right, wrong = (profile.share_where(lambda s: f"call_{name}" in s and f"{n}_inner" in s)
+                        for n in (name, other))
+        near(right, 1 / 3, 0.06, f"{name}; {profile.heaviest()}")
+        near(wrong, 0, 0.025, f"{other} under call_{name}; {profile.heaviest()}")
 
 
 @test

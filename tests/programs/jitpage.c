@@ -5,8 +5,8 @@
  *     named    the names, before it is called
  *     late     the names, when half of the time has passed
  *     nothing  nothing
- *     reused   inner is "first_inner" for the first third of the time, and then "second_inner"
- *     again    the same, but the file is written anew for the second
+ *     reused   inner is by turns "first_inner", called for 100 ms by call_first(), and
+ * "second_inner", called by call_second() again    the same, but the file is written anew each time
  *     gone     the names, in a file that is removed at once
  *     jumps    the names; inner is not called by outer, but by code that pushes an address and
  * jumps stub     the names; between C and C is a stub without a frame pointer leaf     the name of
@@ -77,6 +77,30 @@ OWN_FRAME void call_code(const unsigned char *code, long us)
     NOT_LAST();
 }
 
+OWN_FRAME void call_first(long us);
+OWN_FRAME void call_first(long us)
+{
+    call_code(page, us);
+    NOT_LAST();
+}
+
+OWN_FRAME void call_second(long us);
+OWN_FRAME void call_second(long us)
+{
+    call_code(page, us);
+    NOT_LAST();
+}
+
+static void reuse(const char *mode)
+{
+    for (int i = 0; i < 3; i++) {
+        tell(mode, page + 256, sizeof inner_code, "first_inner");
+        call_first(100000);
+        tell(mode, page + 256, sizeof inner_code, "second_inner");
+        call_second(100000);
+    }
+}
+
 OWN_FRAME void below_stub(long us);
 OWN_FRAME void below_stub(long us)
 {
@@ -118,8 +142,10 @@ int main(int argc, char **argv)
     make_code();
     if (!strcmp(how, "named") || !strcmp(how, "gone"))
         tell_both();
-    if (!strcmp(how, "reused") || !strcmp(how, "again"))
-        tell("a", page + 256, sizeof inner_code, "first_inner");
+    if (!strcmp(how, "reused") || !strcmp(how, "again")) {
+        reuse(!strcmp(how, "again") ? "w" : "a");
+        return 0;
+    }
     if (!strcmp(how, "jumps")) {
         tell_both();
         tell("a", page + 768, sizeof jumping_code, "jumping");
@@ -142,8 +168,6 @@ int main(int argc, char **argv)
     }
     if (!strcmp(how, "late"))
         tell_both();
-    if (!strcmp(how, "reused") || !strcmp(how, "again"))
-        tell(!strcmp(how, "again") ? "w" : "a", page + 256, sizeof inner_code, "second_inner");
     call_code(page, 400000);
     return 0;
 }

@@ -246,6 +246,29 @@ TEST(a_part_at_a_time)
     CHECK_STR(name_at(0x100000 + 50000 * 16), "function number 50000");
 }
 
+TEST(damaged_files)
+{
+    static const char good[] = "7f0000001000 40 one\n7f0000001040 0x40 two words\n1000 10 three\n";
+    srand(7);
+    for (unsigned round = 0; round < 1500; round++) {
+        char bytes[sizeof good];
+        memcpy(bytes, good, sizeof good);
+        for (int changes = rand() % 6; changes >= 0; changes--)
+            bytes[(size_t)rand() % (sizeof good - 1)] =
+                rand() % 3 == 0 ? (char)rand() : " \n0fxX\t-"[rand() % 8];
+        prepare();
+        put_bytes("w", bytes, (size_t)rand() % sizeof good);
+        name_at(0x7f0000001010);
+        put_bytes(rand() % 2 == 0 ? "w" : "a", bytes, (size_t)rand() % sizeof good);
+        look();
+        for (uint64_t address = 0x7f0000000ff0; address < 0x7f0000001100; address += 0x30) {
+            const char *name = name_at_time(address, round % 2 == 0 ? 0 : UINT64_MAX);
+            CHECK(strpbrk(name, ";\n\r\t") == NULL);
+        }
+        CHECK(map.refusal == NULL);
+    }
+}
+
 TEST(too_many_lines)
 {
     prepare();
