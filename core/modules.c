@@ -117,6 +117,19 @@ static void stale_add(struct modules *modules, const struct region *region)
     stale->end = region->end > stale->end ? region->end : stale->end;
 }
 
+/* Is REGION code without a file where there was nothing but such? JIT compilers change their pages'
+ * protection all the time, and nothing is kept of that code but that there is no rule for it. */
+static bool is_made_again(const struct modules *modules, uint32_t first, uint32_t last,
+                          const struct region *region)
+{
+    if (modules_at(modules, region->module)->kind != MODULE_ANONYMOUS)
+        return false;
+    for (uint32_t i = first; i < last; i++)
+        if (modules->regions[i].module != region->module)
+            return false;
+    return true;
+}
+
 /* Enters REGION; of those it overlaps, what sticks out on either side stays. */
 static void region_enter(struct modules *modules, const struct region *region)
 {
@@ -136,9 +149,10 @@ static void region_enter(struct modules *modules, const struct region *region)
         pieces[count].file_offset += region->end - pieces[count].start;
         pieces[count++].start = region->end;
     }
+    bool keeps = is_made_again(modules, first, last, region);
     if (!regions_splice(modules, first, last - first, count))
         return;
-    if (last > first)
+    if (last > first && !keeps)
         stale_add(modules, region);
     __builtin_memcpy(modules->regions + first, pieces, count * sizeof *pieces);
 }

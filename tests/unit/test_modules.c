@@ -226,6 +226,24 @@ TEST(more_regions_than_there_is_room_for)
         CHECK(modules.regions[i - 1].end <= modules.regions[i].start);
 }
 
+TEST(what_is_kept_of_code_is_void_when_it_is_another)
+{
+    struct modules modules = empty();
+    modules_map(&modules, 0x10000, 0x4000, 0, 0, "//anon");
+    CHECK_U64(modules.replaced, 0);
+    modules_map(&modules, 0x11000, 0x1000, 0, 0, ""); /* a JIT's, written to and made executable */
+    modules_map(&modules, 0x13000, 0x2000, 0, 0, "[anon:code]");
+    CHECK_U64(modules.replaced, 0);
+    modules_map(&modules, 0x12000, 0x1000, 0, 5, "/a");
+    CHECK_U64(modules.replaced, 1);
+    CHECK_U64(modules.stale.start, 0x12000);
+    CHECK_U64(modules.stale.end, 0x13000);
+    modules_map(&modules, 0x11000, 0x3000, 0, 0, "");
+    CHECK_U64(modules.replaced, 2);
+    modules_map(&modules, 0x11000, 0x1000, 0, 7, "/b");
+    CHECK_U64(modules.replaced, 3);
+}
+
 TEST(all_regions_stay_apart_whatever_comes)
 {
     struct modules modules = empty();
