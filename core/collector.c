@@ -192,6 +192,7 @@ static void handle_sample(struct collector *collector, struct thread *thread,
     else
         collector->truncated++;
     thread->wants_more_stack |= end == UNWIND_CUT;
+    thread_note_need(thread, collector->unwinder.reach_bytes);
     profile_add(&collector->profile, collector->stacks.frames, count, weight_ns,
                 &thread->last_node);
 }

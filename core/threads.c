@@ -23,6 +23,12 @@
 #define BIRTHS_FORESEEN      64u /* between two looks of the helper */
 #define RECORDS_MIN          4u  /* of one ring: the stack copy is cut down to that */
 #define STACK_BYTES_FIRST    32768u
+#define STACK_BYTES_LEAST    16384u
+#define SHRINK_AFTER_NS      1000000000ull
+#define SHRINK_LOG           3u /* next time eight times as long */
+#define SHRINK_TIMES         5u
+#define SHRINK_SAMPLES       500u
+#define SHRINK_SPARE         4u
 #define STACK_BYTES_AMPLE    49152u /* where a ring can be as large as this: */
 #define AMPLE_RING_BYTES     (2u * 1024 * 1024)
 #define UNLIMITED_BYTES      (64u * 1024 * 1024) /* what we take where nothing limits us */
@@ -194,12 +200,34 @@ static uint64_t ring_share_bytes(const struct threads *threads)
     return share < RING_BYTES_MIN ? RING_BYTES_MIN : share;
 }
 
+/*
+ * A copy that the thread's stacks fill to an eighth at the most may be a half of it or less: four
+ * times what they need. That is judged after a second of the thread's time under one event, and
+ * after each time eight times as long, since a thread whose stacks grow again has some of them cut.
+ */
+static uint32_t stack_enough_bytes(const struct thread *thread)
+{
+    uint64_t after_ns = SHRINK_AFTER_NS << SHRINK_LOG * thread->shrunk;
+    uint32_t enough =
+        (thread->needed_bytes * SHRINK_SPARE + EVENT_PAGE_BYTES - 1) & ~(EVENT_PAGE_BYTES - 1);
+    if (enough < STACK_BYTES_LEAST)
+        enough = STACK_BYTES_LEAST;
+    bool is_judged = thread->settled && thread->shrunk < SHRINK_TIMES &&
+                     thread->needs_noted >= SHRINK_SAMPLES && thread->count_ns >= after_ns;
+    return is_judged && enough <= thread->stack_bytes / 2 ? enough : 0;
+}
+
 static uint32_t stack_wanted_bytes(const struct threads *threads, const struct thread *thread)
 {
     if (threads->plan.stack_bytes != 0)
         return threads->plan.stack_bytes;
     if (thread->wants_more_stack && thread->settled)
         return EVENT_STACK_BYTES_MAX;
+    uint32_t enough = stack_enough_bytes(thread);
+    if (enough != 0)
+        return enough;
+    if (thread->shrunk > 0) /* its ring is refitted for another reason */
+        return thread->stack_bytes;
     return ring_share_bytes(threads) >= AMPLE_RING_BYTES ? STACK_BYTES_AMPLE : STACK_BYTES_FIRST;
 }
 
@@ -246,6 +274,9 @@ int thread_open_settled(struct threads *threads, const struct thread *thread, st
 void thread_replace(struct thread *thread, const struct event *settled,
                     const struct event_shape *shape, uint64_t base_cpu_ns)
 {
+    if (stack_enough_bytes(thread) != 0 && !thread->wants_more_stack)
+        thread->shrunk++;
+    thread->needed_bytes = thread->needs_noted = 0;
     event_close(&thread->event);
     thread->event = *settled;
     thread->ring = ring_over(settled->mapping, settled->mapping_bytes);
@@ -261,6 +292,14 @@ void thread_replace(struct thread *thread, const struct event *settled,
     thread->samples_since_draw = 0;
 }
 
+void thread_note_need(struct thread *thread, size_t bytes)
+{
+    thread->needs_noted++;
+    if (bytes > thread->needed_bytes)
+        thread->needed_bytes =
+            bytes < UINT32_MAX / SHRINK_SPARE / 2 ? (uint32_t)bytes : UINT32_MAX / SHRINK_SPARE / 2;
+}
+
 bool thread_is_misfit(const struct threads *threads, const struct thread *thread)
 {
     if (!thread->settled)
@@ -271,8 +310,10 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
         return true;
     struct event_shape larger = {.stack_bytes = EVENT_STACK_BYTES_MAX, .ring_bytes = share};
     shape_fit_stack(&larger);
-    return thread->wants_more_stack && threads->plan.stack_bytes == 0 &&
-           larger.stack_bytes > thread->stack_bytes;
+    if (threads->plan.stack_bytes != 0)
+        return false;
+    return thread->wants_more_stack ? larger.stack_bytes > thread->stack_bytes
+                                    : stack_enough_bytes(thread) != 0;
 }
 
 uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,

@@ -34,6 +34,9 @@ struct thread {
     bool refused;     /* settling it failed; it is tried again at retry_ns */
     bool wants_more_stack;     /* its stacks were cut by the copy */
     uint32_t stack_bytes;      /* of each sample's copy */
+    uint32_t needed_bytes;     /* the most of it that a sample of this event needed */
+    uint32_t needs_noted;      /* samples that this is of */
+    uint32_t shrunk;           /* how often its copy was found to be too large */
     struct deep_stack deep;    /* what is known of its outer frames */
     uint32_t text;             /* index of its frame's text, UINT32_MAX: not made yet */
     uint64_t birth_nominal_ns; /* of its first event, see sampling.h */
@@ -126,8 +129,11 @@ int thread_open_settled(struct threads *threads, const struct thread *thread, st
 void thread_replace(struct thread *thread, const struct event *settled,
                     const struct event_shape *shape, uint64_t base_cpu_ns);
 
-/* Does THREAD's ring take more than its share of the budget, or do its stacks need a larger copy?
- */
+/* Notes that a sample of THREAD needed BYTES of its copy. */
+void thread_note_need(struct thread *thread, size_t bytes);
+
+/* Does THREAD's ring take more than its share of the budget, or do its stacks need a larger copy,
+ * or have they long done with much less? */
 bool thread_is_misfit(const struct threads *threads, const struct thread *thread);
 
 /*

@@ -128,6 +128,7 @@ static size_t unwind_once(struct unwinder *unwinder, uint64_t *ips, enum unwind_
 {
     unwinder->beyond_copy = false;
     unwinder->unknown_ip = unwinder->cut_slot = 0;
+    unwinder->reach_bytes = unwinder->sample.stack_bytes;
     unwinder->stack_from = unwinder->sample.registers[ARCH_PERF_INDEX_SP];
     size_t count = unwind_by_rules(unwinder, ips, end);
     if (count > 0)

@@ -76,6 +76,7 @@ struct unwinder {
     bool live;                   /* the stack beyond the copy may be read from the app */
     bool beyond_copy;            /* it asked for stack beyond the copy */
     uint64_t known_slot;         /* rules need not go beyond this return address; 0: none */
+    size_t reach_bytes;          /* of the last stack's copy that its walk needed, at the most */
     uint64_t cut_slot;   /* where rules expected the one that the copy has not; 0: nowhere */
     uint64_t cut_sp;     /* the stack pointer in that frame */
     uint64_t slot_fp;    /* the frame pointer that the caller at known_slot had, as read last */

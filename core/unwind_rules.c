@@ -232,6 +232,9 @@ size_t unwind_by_rules(struct unwinder *unwinder, uint64_t *ips, enum unwind_end
             break;
         ips[count++] = walk.place.ip - walk.is_return;
     }
+    uint64_t reach = walk.place.sp - registers[ARCH_PERF_INDEX_SP];
+    if (step == STEP_ROOT && reach < unwinder->reach_bytes)
+        unwinder->reach_bytes = reach;
     *end = end_of(unwinder, step == STEP_DONE ? STEP_NO_RULE : step);
     return count;
 }

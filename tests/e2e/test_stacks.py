@@ -210,6 +210,15 @@ def test_deep_frames_that_change(how):
 
 
 @test
+def test_deep_after_long_shallow():
+    """The copy has become smaller by then, and grows again at once."""
+    profile = deepest("late", 3600)
+    frames = profile.share_where(lambda s: s.count("again") == 10 and "innermost" in s)
+    near(frames, 1 / 3, 0.03, "deep and whole")
+    expect(profile.whole_share() > 0.97, f"not whole: {profile.broken()}")
+
+
+@test
 def test_deep_frames_that_come_back():
     """The same deep stack every 50 ms anew: known again soon after. The summary tells how often not."""
     result = run(program("deepstacks"), "again", 2000, options={"SUMMARY": "yes"})

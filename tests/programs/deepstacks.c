@@ -8,6 +8,7 @@
  *            right() over the same common() over right_leaf(). Nothing differs but the outer end,
  *            which samples do not hold, and the leaf.
  *   turns    the same, but it stays in each for up to 3 ms
+ *   late     shallow for the first two thirds, then 40 KB deep
  *   again    the same recursion left and entered anew every 50 ms
  * Build: -pthread
  */
@@ -19,6 +20,7 @@
 #define PAGED_FRAMES  2000
 #define COMMON_FRAMES 20
 #define COMMON_BYTES  4096
+#define LATE_FRAMES   10
 #define STACK_BYTES   (64 << 20)
 
 static long total_us;
@@ -124,7 +126,9 @@ static void alternate(long most_turns)
 
 static void *run(void *what)
 {
-    switch (*(const char *)what) {
+    const char *name = what;
+
+    switch (strcmp(name, "late") ? *name : 'L') {
     case 's':
         recurse(SMALL_FRAMES);
         break;
@@ -140,6 +144,10 @@ static void *run(void *what)
     case 't':
         alternate(3000000);
         break;
+    case 'L':
+        innermost(total_us * 2 / 3);
+        again(LATE_FRAMES, total_us / 3);
+        break;
     case 'a':
         for (long us = 0; us < total_us; us += 50000)
             again(COMMON_FRAMES, 50000);
@@ -150,7 +158,7 @@ static void *run(void *what)
 
 int main(int argc, char **argv)
 {
-    static char *const names[] = {"small", "pages", "large", "fast", "turns", "again"};
+    static char *const names[] = {"small", "pages", "large", "fast", "turns", "again", "late"};
     pthread_attr_t attributes;
     pthread_t thread;
 

@@ -277,6 +277,63 @@ TEST(a_wanted_stack_copy_is_kept_where_it_fits)
     event_close(&thread->event);
 }
 
+/* SAMPLES that needed BYTES, in NS of the thread's time. */
+static void note(struct thread *thread, unsigned samples, size_t bytes, uint64_t ns)
+{
+    for (unsigned i = 0; i < samples; i++)
+        thread_note_need(thread, bytes);
+    thread->count_ns += ns;
+}
+
+static void refit(struct threads *threads, struct thread *thread)
+{
+    struct event_shape shape;
+    struct event event;
+    REQUIRE(thread_open_settled(threads, thread, &event, &shape) == 0);
+    thread_replace(thread, &event, &shape, 0);
+}
+
+TEST(shallow_stacks_get_smaller_copies_and_rings)
+{
+    events_or_skip();
+    struct event_shape shape;
+    struct threads threads = table(64 * MIB);
+    struct thread *thread = settled(&threads, 1, &shape);
+    REQUIRE(thread != NULL);
+    note(thread, 400, 1000, 2 * SECOND_NS);
+    CHECK(!thread_is_misfit(&threads, thread)); /* too few samples */
+    note(thread, 200, 1000, 0);
+    REQUIRE(thread_is_misfit(&threads, thread));
+    refit(&threads, thread);
+    CHECK_U64(thread->stack_bytes, 16384);
+    CHECK(thread->event.mapping_bytes <= shape.ring_bytes / 2 + EVENT_PAGE_BYTES);
+    CHECK(!thread_is_misfit(&threads, thread));
+    refit(&threads, thread); /* for whatever reason */
+    CHECK_U64(thread->stack_bytes, 16384);
+    thread->wants_more_stack = true; /* it got deeper after all */
+    REQUIRE(thread_is_misfit(&threads, thread));
+    refit(&threads, thread);
+    CHECK_U64(thread->stack_bytes, EVENT_STACK_BYTES_MAX);
+    note(thread, 600, 1000, 2 * SECOND_NS);
+    CHECK(!thread_is_misfit(&threads, thread)); /* that was once too often to be quick about it */
+    note(thread, 1, 1000, 7 * SECOND_NS);
+    CHECK(thread_is_misfit(&threads, thread));
+    event_close(&thread->event);
+}
+
+TEST(one_deep_stack_keeps_the_copy)
+{
+    events_or_skip();
+    struct event_shape shape;
+    struct threads threads = table(64 * MIB);
+    struct thread *thread = settled(&threads, 1, &shape);
+    REQUIRE(thread != NULL);
+    note(thread, 1, shape.stack_bytes / 4, 0);
+    note(thread, 5000, 1000, 2 * SECOND_NS);
+    CHECK(!thread_is_misfit(&threads, thread));
+    event_close(&thread->event);
+}
+
 TEST(a_settled_event_takes_over)
 {
     events_or_skip();

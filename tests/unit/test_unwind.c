@@ -496,7 +496,8 @@ TEST(made_code_that_returns_to_where_no_call_was)
     registers[ARCH_PERF_INDEX_IP] = code;
     stack[2] = 0x10020;
     stack[3] = code + 0x300;
-    struct unwind_sample sample = {registers, (const uint8_t *)stack, sizeof stack, false};
+    struct unwind_sample sample = {
+        .registers = registers, .stack = (const uint8_t *)stack, .stack_bytes = sizeof stack};
     CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
     CHECK_U64(ips[1], code + 0x2ff);
     stack[3] = (uint64_t)(uintptr_t)code_without_rules + 16; /* in a file there must be a call */
@@ -538,7 +539,8 @@ TEST(made_code_that_leaves_its_function)
             stack[word++] = 0x10100;
         stack[word] = code + 0x105;
         stack[0x100 / 8 + 1] = code + 0x205;
-        struct unwind_sample sample = {registers, (const uint8_t *)stack, sizeof stack, false};
+        struct unwind_sample sample = {
+            .registers = registers, .stack = (const uint8_t *)stack, .stack_bytes = sizeof stack};
         size_t count = unwind_stack(&unwinder, &sample, ips, &end);
         if (count != 3 || ips[1] != code + 0x104 || ips[2] != code + 0x204)
             check_fail(__FILE__, __LINE__, "case %u: %zu frames, %lx", i, count,
