@@ -70,7 +70,7 @@ $(B)/libselfsample.so: $(LIB_OBJECTS) $(FOREIGN_OBJECTS) preload/exports.map
 # The command judges its options by core's own reader; the linker takes what that needs.
 $(B)/selfsample: $(COMMAND_OBJECTS) $(B)/lib/core.a
 	@echo "  LINK    $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
 $(B)/selfsample-inline: $(INLINE_OBJECTS) $(B)/demangler.o $(B)/lib/core.a
 	@echo "  LINK    $@"

@@ -27,13 +27,18 @@ void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- command_options.c: the command line ---- */
 
+/* What is to be done after a run. */
+struct after_run {
+    bool top; /* print the functions with the most time */
+};
+
 /*
  * Turns the options in front of the program's name into SELFSAMPLE_* variables of this process, by
  * the library's own rules for their values. Returns the index of the program's name in ARGV;
  * --help,
  * --version and mistakes end the process.
  */
-int options_apply(int argc, char **argv);
+int options_apply(int argc, char **argv, struct after_run *after);
 
 /* ---- command_control.c: processes that are being profiled ---- */
 
@@ -43,6 +48,18 @@ int options_apply(int argc, char **argv);
  * line: returns. Else ends the process: with 0, or with 1 after a line that says why not.
  */
 void control_apply(int argc, char **argv);
+
+/* ---- command_views.c: profiles, shown ---- */
+
+/* `top`, `tree`, `merge`, `diff` and `convert` with their options and files: prints what is asked
+ * for and ends the process, with 1 after a line that says why not. Any other command line: returns.
+ */
+void views_apply(int argc, char **argv);
+
+struct reports;
+
+/* Prints `top` of all files of a run on stderr, if there are any. */
+void views_top_reports(const struct reports *reports);
 
 /* ---- command_library.c: where the library is, and what it cannot be loaded into ---- */
 

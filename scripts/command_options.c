@@ -40,7 +40,7 @@ static const struct option_row {
      "write the file again every so often"},
 };
 
-enum { ROWS = sizeof rows / sizeof rows[0], HELP = 1000, VERSION };
+enum { ROWS = sizeof rows / sizeof rows[0], HELP = 1000, TOP, VERSION };
 
 static void print_rows(void)
 {
@@ -64,16 +64,19 @@ _Noreturn static void print_help(void)
     printf(
         "usage: selfsample [options] [--] program [arguments]\n"
         "       selfsample snapshot|pause|resume PID\n"
-        "       selfsample inline FILE...\n\n"
+        "       selfsample inline FILE...\n"
+        "       selfsample top|tree|merge|diff|convert [options] FILE...\n\n"
         "Profiles the program and its children from inside and leaves folded stacks, ready for a\n"
         "flame graph. Exit status and signals are the program's own.\n\n");
     print_rows();
     printf(
+        "      --top                print the functions with the most time at the end\n"
         "  -h, --help\n  -V, --version\n\n"
         "snapshot writes the profile so far of a process that is being profiled, and prints the "
         "name\n"
         "of the file; pause and resume leave time out of it. inline puts inlined functions into\n"
-        "files that were written with SELFSAMPLE_INLINE=yes.\n\n"
+        "files that were written with SELFSAMPLE_INLINE=yes. The others show files; each has a "
+        "--help.\nA program of such a name is run by `selfsample -- NAME`.\n\n"
         "Each option sets the variable SELFSAMPLE_* of its name; see selfsample(1).\n");
     exit(fflush(stdout) == 0 ? 0 : STATUS_USAGE);
 }
@@ -100,7 +103,8 @@ static void rows_to_getopt(struct option *options, char *letters)
     }
     options[ROWS] = (struct option){.name = "help", .val = HELP};
     options[ROWS + 1] = (struct option){.name = "version", .val = VERSION};
-    options[ROWS + 2] = (struct option){0};
+    options[ROWS + 2] = (struct option){.name = "top", .val = TOP};
+    options[ROWS + 3] = (struct option){0};
     strcpy(letters, "hV");
 }
 
@@ -159,9 +163,9 @@ static void out_anchor(void)
         setenv("SELFSAMPLE_OUT", pattern, 1);
 }
 
-int options_apply(int argc, char **argv)
+int options_apply(int argc, char **argv, struct after_run *after)
 {
-    struct option options[ROWS + 3];
+    struct option options[ROWS + 4];
     char letters[2 * ROWS + 4];
     int found;
 
@@ -170,6 +174,8 @@ int options_apply(int argc, char **argv)
         const struct option_row *row = row_of(found);
         if (row != NULL) {
             variable_set(row->variable, row->value ? row->value : optarg);
+        } else if (found == TOP) {
+            after->top = true;
         } else if (found == 'h' || found == HELP) {
             print_help();
         } else if (found == 'V' || found == VERSION) {

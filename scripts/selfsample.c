@@ -6,6 +6,7 @@
  *
  * selfsample snapshot|pause|resume PID: speaks with the helper of a process that runs already.
  * selfsample inline FILE...: puts inlined functions into files that were written before.
+ * selfsample top|tree|merge|diff|convert ... FILE...: shows files that were written before.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +28,9 @@ int main(int argc, char **argv)
     static struct reports reports;
     control_apply(argc, argv);
     inline_apply(argc, argv);
-    char **program = argv + options_apply(argc, argv);
+    views_apply(argc, argv);
+    struct after_run after = {0};
+    char **program = argv + options_apply(argc, argv, &after);
     int exit_status = STATUS_USAGE;
 
     if (library_preload() != 0 || reports_open(&reports) != 0)
@@ -40,6 +43,8 @@ int main(int argc, char **argv)
     reports_wait(&reports);
     inline_reports(&reports);
     summary_tell(&reports, program[0]);
+    if (after.top)
+        views_top_reports(&reports);
     reports_close(&reports);
     program_end_like(status);
 }

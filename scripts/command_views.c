@@ -1,0 +1,341 @@
+/*
+ * The sub-commands that show profiles: which one is meant, its options, and its help. What they do
+ * is in view_*.c.
+ */
+#include "command.h"
+#include "views.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config.h"
+
+enum { STATUS_FAILED = 1, ROWS_TERMINAL = 20, RATE_DEFAULT = 999 };
+
+/* The views, as bits: which options they take. */
+enum { TOP = 1, TREE = 2, MERGE = 4, DIFF = 8, CONVERT = 16 };
+
+static const struct view {
+    unsigned bit;
+    const char *name;
+    const char *arguments;
+    const char *help;
+    size_t files_min, files_max; /* 0: any number */
+    void (*print)(const struct view_options *options, char **files, size_t count);
+} views[] = {
+    {TOP, "top", "[options] FILE...",
+     "Prints the functions that the CPU time went into. self: in the function itself; total: in "
+     "it\n"
+     "and in what it called; a function that calls itself counts once. _[k]: in the kernel;\n"
+     "_[i]: inlined.\n\n"
+     "+- is the standard error of a share p of n samples, sqrt(p (1 - p) / n), in points: what\n"
+     "chance alone does. Shares that differ by less than two of these may as well be the same.\n"
+     "Where counts are microseconds the file does not tell n. It is taken from --rate then.\n",
+     1, 0, view_top},
+    {TREE, "tree", "[options] FILE...",
+     "Prints who called whom: the share of the CPU time in each call and in what is under it\n"
+     "(total), and in the function itself (self). [N] is the depth of calls too deep to indent.\n",
+     1, 0, view_tree},
+    {MERGE, "merge", "[options] FILE...",
+     "Writes one folded profile of many, each under a frame of its program: PROGRAM of a file\n"
+     "selfsample.PROGRAM.PID.folded, else the file's name. Counts are summed up exactly. Views of\n"
+     "the result want --roots 2.\n",
+     1, 0, view_merge},
+    {DIFF, "diff", "[options] BEFORE AFTER",
+     "Prints the functions whose count changed most, or with --folded both counts of each stack,\n"
+     "which flamegraph.pl makes a coloured picture of, as of difffolded.pl's.\n"
+     "+- is the standard error of the change; ~ marks changes of less than two of these.\n",
+     2, 2, view_diff},
+    {CONVERT, "convert", "--to speedscope [options] FILE...",
+     "Writes the profile as JSON for https://www.speedscope.app, a profile for each thread.\n", 1,
+     0, view_convert},
+};
+
+enum {
+    VIEWS = sizeof views / sizeof views[0],
+    OPTION_ROWS = 1000, /* beyond all letters */
+    OPTION_SORT,
+    OPTION_ROOTS,
+    OPTION_CUT,
+    OPTION_ROOT,
+    OPTION_FOLDED,
+    OPTION_NORMALISED,
+    OPTION_FORMAT,
+};
+
+static const struct view_option {
+    unsigned views;
+    int found;   /* what the switch over options calls it */
+    char letter; /* 0: none */
+    const char *option;
+    const char *argument; /* NULL: none */
+    const char *help;
+} rows[] = {
+    {TOP, OPTION_ROWS, 'n', "rows", "N", "lines to show (default 20; 0: all)"},
+    {DIFF, OPTION_ROWS, 0, "rows", "N", "lines to show (default 20; 0: all)"},
+    {TOP | DIFF, OPTION_SORT, 's', "sort", "self|total", "what counts (default self)"},
+    {TREE, OPTION_CUT, 'c', "cut", "PERCENT", "leave calls of a smaller total out (default 1%)"},
+    {MERGE, OPTION_ROOT, 0, "root", "NAME", "frame to put in front of all ('': none)"},
+    {DIFF, OPTION_FOLDED, 'f', "folded", NULL, "write stacks with two counts"},
+    {DIFF, OPTION_NORMALISED, 'n', "normalise", NULL,
+     "compare shares; --folded: scale BEFORE to AFTER's sum"},
+    {CONVERT, OPTION_FORMAT, 0, "to", "FORMAT", "speedscope"},
+    {TOP | TREE | MERGE | CONVERT | DIFF, 't', 't', "thread", "PATTERN",
+     "only threads of such a name: 'worker*'"},
+    {TOP | TREE | MERGE | CONVERT | DIFF, OPTION_ROOTS, 0, "roots", "N",
+     "frames in front of functions (default 1, the thread;\n"
+     "2: a merged profile; 0: SELFSAMPLE_THREADS=none)"},
+    {TOP | TREE | CONVERT | DIFF, 'u', 'u', "unit", "UNIT",
+     "what was recorded: samples (default), us"},
+    {TOP | DIFF, 'r', 'r', "rate", "HZ", "with --unit us: samples per second (default 999)"},
+    {TOP | TREE | DIFF, 'w', 'w', "wide", NULL, "do not shorten names"},
+    {MERGE | DIFF | CONVERT, 'o', 'o', "out", "FILE", "write there instead of to stdout"},
+    {TOP | TREE | MERGE | CONVERT | DIFF, 'h', 'h', "help", NULL, "this"},
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+_Noreturn void view_fail(const char *format, ...)
+{
+    char line[PATH_MAX + 256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fflush(stdout);
+    tell("%s", line);
+    exit(STATUS_FAILED);
+}
+
+static void print_option(const struct view_option *row)
+{
+    char left[64], letter[8] = "    ";
+    if (row->letter != 0)
+        snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    snprintf(left, sizeof left, "  %s--%s%s%s", letter, row->option, row->argument ? " " : "",
+             row->argument ? row->argument : "");
+    const char *rest = strchr(row->help, '\n');
+    printf("%-26s %.*s\n", left, (int)(rest ? rest - row->help : (long)strlen(row->help)),
+           row->help);
+    if (rest != NULL)
+        printf("%-26s %s\n", "", rest + 1);
+}
+
+_Noreturn static void print_help(const struct view *view)
+{
+    printf("usage: selfsample %s %s\n\n%s\n", view->name, view->arguments, view->help);
+    for (size_t i = 0; i < ROWS; i++)
+        if ((rows[i].views & view->bit) != 0)
+            print_option(&rows[i]);
+    printf("\nFILE is a folded profile; - is stdin. A program of this name is run by\n"
+           "`selfsample -- %s`.\n",
+           view->name);
+    exit(fflush(stdout) == 0 ? 0 : STATUS_FAILED);
+}
+
+_Noreturn static void usage(const struct view *view)
+{
+    view_fail("usage: selfsample %s %s; --help tells more; a program of this name is run by "
+              "`selfsample -- %s`",
+              view->name, view->arguments, view->name);
+}
+
+/* getopt's tables, of the options that VIEW takes. */
+static void rows_to_getopt(const struct view *view, struct option *options, char *letters)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if ((rows[i].views & view->bit) == 0)
+            continue;
+        *options++ = (struct option){.name = rows[i].option,
+                                     .has_arg = rows[i].argument ? required_argument : no_argument,
+                                     .val = rows[i].found};
+        if (rows[i].letter != 0)
+            *letters++ = rows[i].letter;
+        if (rows[i].letter != 0 && rows[i].argument != NULL)
+            *letters++ = ':';
+    }
+    *options = (struct option){0};
+    *letters = 0;
+}
+
+/* What getopt found for VIEW, as the rows name it: a letter may be another option in another view.
+ */
+static int found_of(const struct view *view, int found)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if ((rows[i].views & view->bit) != 0 && rows[i].letter == found && found != 0)
+            return rows[i].found;
+    return found;
+}
+
+static double number_of(const char *option, const char *text, double least, double most)
+{
+    char *end;
+    double number = strtod(text, &end);
+    if (strcmp(option, "cut") == 0 && *end == '%')
+        end++;
+    if (end == text || *end != 0 || !(number >= least && number <= most))
+        view_fail("--%s %s: a number from %g to %g is wanted", option, text, least, most);
+    return number;
+}
+
+/* Which of TWO WORDS. */
+static bool is_second(const char *option, const char *text, const char *first, const char *second)
+{
+    if (strcmp(text, first) != 0 && strcmp(text, second) != 0)
+        view_fail("--%s %s: %s or %s is wanted", option, text, first, second);
+    return strcmp(text, second) == 0;
+}
+
+static void option_set(const struct view *view, struct view_options *options, int found,
+                       const char *value)
+{
+    switch (found) {
+    case OPTION_ROWS:
+        options->rows = (size_t)number_of("rows", value, 0, 1e9);
+        break;
+    case OPTION_SORT:
+        options->sort = is_second("sort", value, "self", "total") ? SORT_TOTAL : SORT_SELF;
+        break;
+    case OPTION_ROOTS:
+        options->roots = (size_t)number_of("roots", value, 0, 1000);
+        break;
+    case OPTION_CUT:
+        options->cut = number_of("cut", value, 0, 100) / 100;
+        break;
+    case OPTION_ROOT:
+        options->root = value;
+        break;
+    case OPTION_FOLDED:
+        options->folded = true;
+        break;
+    case OPTION_NORMALISED:
+        options->normalised = true;
+        break;
+    case OPTION_FORMAT:
+        options->format = value;
+        break;
+    case 't':
+        options->thread = value;
+        break;
+    case 'u':
+        options->is_us = is_second("unit", value, "samples", "us");
+        break;
+    case 'r':
+        options->rate = number_of("rate", value, 1, 1e9);
+        break;
+    case 'w':
+        options->wide = true;
+        break;
+    case 'o':
+        options->out = value;
+        break;
+    case 'h':
+        print_help(view);
+    default:
+        exit(STATUS_FAILED); /* getopt has told */
+    }
+}
+
+/* What options say together, and what files there have to be. */
+static void options_judge(const struct view *view, const struct view_options *options, size_t files)
+{
+    if (files < view->files_min || (view->files_max != 0 && files > view->files_max))
+        usage(view);
+    if (view->bit == CONVERT && options->format == NULL)
+        usage(view);
+    if (options->format != NULL && strcmp(options->format, "speedscope") != 0)
+        view_fail("--to %s: speedscope is wanted", options->format);
+    if (options->thread != NULL && options->roots == 0)
+        view_fail("--thread %s: with --roots 0 no frame is a thread", options->thread);
+    for (const char *c = options->root; c != NULL && *c != 0; c++)
+        if (*c == ';' || (unsigned char)*c < ' ' || *c == 127)
+            view_fail("--root: the name of a frame has no ; and no control characters");
+}
+
+/* ARGV: the view's name, and what follows it. */
+_Noreturn static void view_run(const struct view *view, int argc, char **argv)
+{
+    struct view_options options = {
+        .rows = ROWS_TERMINAL, .roots = 1, .rate = RATE_DEFAULT, .cut = 0.01};
+    struct option table[ROWS + 1];
+    char letters[2 * ROWS + 1], title[64];
+    int found;
+    snprintf(title, sizeof title, "selfsample %s", view->name);
+    argv[0] = title;
+    rows_to_getopt(view, table, letters);
+    optind = 0;
+    while ((found = getopt_long(argc, argv, letters, table, NULL)) != -1)
+        option_set(view, &options, found_of(view, found), optarg);
+    size_t files = (size_t)(argc - optind);
+    options_judge(view, &options, files);
+    view->print(&options, argv + optind, files);
+    if (ferror(stdout) || fflush(stdout) != 0)
+        view_fail("stdout: not all was written: %s", strerror(errno));
+    exit(0);
+}
+
+void views_apply(int argc, char **argv)
+{
+    for (size_t i = 0; i < VIEWS && argc > 1; i++)
+        if (strcmp(argv[1], views[i].name) == 0)
+            view_run(&views[i], argc - 1, argv + 1);
+}
+
+/* The arguments of a `top` of all files of a run, recorded with CONFIG. To be freed. */
+static char **top_arguments(const struct reports *reports, const struct config *config, int *count)
+{
+    static char name[] = "top", roots[] = "--roots=0", unit[] = "--unit=us", end[] = "--";
+    static char rate[64];
+    char **arguments = memory_or_end(calloc(reports->count + 6, sizeof(char *)));
+    *count = 0;
+    arguments[(*count)++] = name;
+    if (config->threads == CONFIG_THREADS_NONE)
+        arguments[(*count)++] = roots;
+    if (config->unit == CONFIG_UNIT_US)
+        arguments[(*count)++] = unit;
+    snprintf(rate, sizeof rate, "--rate=%u", config->rate_hz);
+    arguments[(*count)++] = rate;
+    arguments[(*count)++] = end;
+    int first_file = *count;
+    for (size_t i = 0; i < reports->count; i++)
+        if (reports->list[i].file != NULL)
+            arguments[(*count)++] = reports->list[i].file;
+    if (*count == first_file)
+        *count = 0;
+    return arguments;
+}
+
+static void say_nothing(void *context, const char *line)
+{
+    (void)context;
+    (void)line;
+}
+
+/* In a process of its own, which may end as it likes. */
+void views_top_reports(const struct reports *reports)
+{
+    static struct config config;
+    int count;
+    sigset_t none;
+    config_read(&config, environ, say_nothing, NULL);
+    char **arguments = top_arguments(reports, &config, &count);
+    pid_t pid = count > 0 ? fork() : -1;
+    if (pid == 0) {
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+            _exit(STATUS_FAILED);
+        view_run(&views[0], count, arguments);
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    free(arguments);
+}

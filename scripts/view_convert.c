@@ -1,0 +1,195 @@
+/*
+ * `selfsample convert --to speedscope`: one JSON object as speedscope documents it in
+ * file-format-spec.ts, with a `sampled` profile for each thread. The order of its samples is that
+ * of the tree, as a folded file knows of no time.
+ */
+#include "views.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of the UTF-8 character at TEXT, which JSON has to be made of; 0 where it is none. */
+static size_t utf8_bytes(const unsigned char *text)
+{
+    unsigned char c = text[0];
+    size_t bytes = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    if ((c == 0xe0 && text[1] < 0xa0) || (c == 0xed && text[1] > 0x9f) ||
+        (c == 0xf0 && text[1] < 0x90) || (c == 0xf4 && text[1] > 0x8f))
+        return 0;
+    return bytes;
+}
+
+/* The characters of a JSON string, without its quotes. */
+static void print_characters(FILE *out, const char *string)
+{
+    for (const unsigned char *c = (const unsigned char *)string; *c != 0;) {
+        size_t bytes = utf8_bytes(c);
+        if (bytes == 0)
+            fputs("\\ufffd", out);
+        else if (*c < ' ' || *c == '"' || *c == '\\')
+            fprintf(out, "\\u%04x", *c);
+        else
+            fwrite(c, 1, bytes, out);
+        c += bytes ? bytes : 1;
+    }
+}
+
+/* Where frames of NODE begin, which lies in a thread: the thread itself is one where there is
+ * nothing else. */
+static bool is_frame(const struct node *node, const struct node *leaf, size_t roots)
+{
+    return node->depth > roots || (node == leaf && leaf->depth <= roots);
+}
+
+/* Prints the frames of all samples, and numbers them. */
+static void print_frames(FILE *out, const struct stacks *stacks, size_t roots)
+{
+    long count = 0;
+    fputs("\"shared\":{\"frames\":[", out);
+    for (const struct node *node = stacks->root; (node = stacks_next(node, true)) != NULL;) {
+        struct name *name = node->name;
+        if (name->number >= 0 || (node->depth <= roots && node->self[0] == 0))
+            continue;
+        fprintf(out, "%s\n{\"name\":\"", count ? "," : "");
+        print_characters(out, name->text);
+        fputs("\"}", out);
+        name->number = count++;
+    }
+    fputs("]}", out);
+}
+
+/* The nodes from the root to one; by depth. */
+struct path {
+    const struct node **nodes;
+    size_t room;
+};
+
+static void path_set(struct path *path, const struct node *node)
+{
+    if (node->depth >= path->room) {
+        path->room = 2 * node->depth + 62;
+        path->nodes = memory_or_end(reallocarray(path->nodes, path->room, sizeof *path->nodes));
+    }
+    path->nodes[node->depth] = node;
+}
+
+static void print_sample(FILE *out, struct path *path, const struct node *leaf, size_t roots)
+{
+    bool first = true;
+    fputc('[', out);
+    for (size_t i = 1; i <= leaf->depth; i++)
+        if (is_frame(path->nodes[i], leaf, roots)) {
+            fprintf(out, "%s%ld", first ? "" : ",", path->nodes[i]->name->number);
+            first = false;
+        }
+    fputc(']', out);
+}
+
+/* What follows NODE within the thread that begins at THREAD. */
+static const struct node *next_within(const struct node *node, const struct node *thread,
+                                      size_t roots)
+{
+    /* A thread above the depth of threads is a stack without functions: it is itself alone. */
+    const struct node *next = thread->depth < roots ? NULL : stacks_next(node, true);
+    return next != NULL && next->depth > thread->depth ? next : NULL;
+}
+
+static void print_thread_name(FILE *out, const struct path *path, const struct node *thread)
+{
+    for (size_t i = 1; i <= thread->depth; i++) {
+        print_characters(out, path->nodes[i]->name->text);
+        if (i < thread->depth)
+            fputs(": ", out);
+    }
+    if (thread->depth == 0)
+        fputs("all threads", out);
+}
+
+static void print_thread(FILE *out, struct path *path, const struct node *thread,
+                         const struct view_options *options, size_t roots)
+{
+    bool first = true;
+    fputs("\n{\"type\":\"sampled\",\"name\":\"", out);
+    print_thread_name(out, path, thread);
+    uint64_t sum = thread->depth < roots ? thread->self[0] : thread->total[0];
+    fprintf(out, "\",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
+            options->is_us ? "microseconds" : "none", sum);
+    for (const struct node *node = thread; node != NULL; node = next_within(node, thread, roots)) {
+        path_set(path, node);
+        if (node->self[0] == 0)
+            continue;
+        fputs(first ? "" : ",", out);
+        print_sample(out, path, node, roots);
+        first = false;
+    }
+    fputs("],\n\"weights\":[", out);
+    first = true;
+    for (const struct node *node = thread; node != NULL; node = next_within(node, thread, roots)) {
+        if (node->self[0] == 0)
+            continue;
+        fprintf(out, "%s%" PRIu64, first ? "" : ",", node->self[0]);
+        first = false;
+    }
+    fputs("]}", out);
+}
+
+/* A node is where a thread begins at the depth of threads, and above it where a stack ends. */
+static void print_threads(FILE *out, const struct stacks *stacks,
+                          const struct view_options *options, size_t roots)
+{
+    struct path path = {0};
+    bool first = true;
+    fputs("\"profiles\":[", out);
+    for (const struct node *node = stacks->root; node != NULL;
+         node = stacks_next(node, node->depth < roots)) {
+        path_set(&path, node);
+        if (node->depth < roots ? node->self[0] == 0 : node->total[0] == 0)
+            continue;
+        fputs(first ? "" : ",", out);
+        print_thread(out, &path, node, options, roots);
+        first = false;
+    }
+    fputs("]", out);
+    free(path.nodes);
+}
+
+/* Of the window: the file, or how many. */
+static void print_name(FILE *out, char **files, size_t count)
+{
+    char text[64];
+    const char *slash = strrchr(files[0], '/');
+    snprintf(text, sizeof text, "%zu profiles", count);
+    fputs("\"name\":\"", out);
+    print_characters(out, count > 1 ? text : slash ? slash + 1 : files[0]);
+    fputs("\"", out);
+}
+
+void view_convert(const struct view_options *options, char **files, size_t count)
+{
+    struct stacks stacks;
+    size_t roots = options->roots + (count > 1);
+    stacks_open(&stacks);
+    for (size_t i = 0; i < count; i++) {
+        char *program = count > 1 ? view_program_of(files[i]) : NULL;
+        view_read(&stacks, 0, files[i], program, options);
+        free(program);
+    }
+    view_expect_counts(&stacks, 0, count == 1 ? files[0] : "these files", options);
+    stacks_sort(&stacks);
+    FILE *out = view_output_open(options);
+    fputs(
+        "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"version\":\"0.6.0\","
+        "\"exporter\":\"selfsample " SELFSAMPLE_VERSION "\",",
+        out);
+    print_name(out, files, count);
+    fputs(",\"activeProfileIndex\":0,\n", out);
+    print_frames(out, &stacks, roots);
+    fputs(",\n", out);
+    print_threads(out, &stacks, options, roots);
+    fputs("}\n", out);
+    view_output_close(out, options);
+}

@@ -1,0 +1,21 @@
+/* `selfsample merge`: many profiles as one, each under a frame of its program's name. */
+#include "views.h"
+
+#include <stdlib.h>
+
+void view_merge(const struct view_options *options, char **files, size_t count)
+{
+    struct stacks stacks;
+    stacks_open(&stacks);
+    for (size_t i = 0; i < count; i++) {
+        char *program = options->root == NULL ? view_program_of(files[i]) : NULL;
+        const char *root = program != NULL ? program : options->root;
+        view_read(&stacks, 0, files[i], root[0] != 0 ? root : NULL, options);
+        free(program);
+    }
+    view_expect_counts(&stacks, 0, count == 1 ? files[0] : "these files", options);
+    stacks_sort(&stacks);
+    FILE *out = view_output_open(options);
+    folded_print(out, &stacks, 1);
+    view_output_close(out, options);
+}

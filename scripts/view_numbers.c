@@ -1,0 +1,91 @@
+/* What the views make of counts: sums of functions, shares, and how far chance may have moved
+ * them. */
+#include "views.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A function of a stack that is being walked. */
+struct function_walk {
+    size_t roots;
+};
+
+/* Does NODE stand for a function? Frames at the root do not, but where no function follows the
+ * last of them has to. */
+static bool is_function(const struct node *node, size_t roots)
+{
+    return node->depth > roots;
+}
+
+static void function_enter(void *context, struct node *node)
+{
+    const struct function_walk *walk = context;
+    struct name *name = node->name;
+    bool is_one = is_function(node, walk->roots);
+    for (int side = 0; side < SIDES; side++) {
+        name->self[side] += node->self[side];
+        if (!is_one)
+            name->total[side] += node->self[side];
+        else if (name->on_path == 0)
+            name->total[side] += node->total[side];
+    }
+    name->on_path += is_one;
+}
+
+static void function_leave(void *context, struct node *node)
+{
+    const struct function_walk *walk = context;
+    node->name->on_path -= is_function(node, walk->roots);
+}
+
+struct name **functions_count(const struct stacks *stacks, size_t roots, size_t *count)
+{
+    struct function_walk walk = {roots};
+    struct name **functions = memory_or_end(calloc(stacks->names_count + 1, sizeof(struct name *)));
+    stacks_walk(stacks, (struct stacks_visitor){function_enter, function_leave, &walk});
+    *count = 0;
+    for (size_t i = 0; i < stacks->names_count; i++)
+        if (stacks->names[i]->total[0] != 0 || stacks->names[i]->total[1] != 0)
+            functions[(*count)++] = stacks->names[i];
+    return functions;
+}
+
+size_t threads_count(const struct stacks *stacks, size_t roots)
+{
+    size_t count = 0;
+    for (const struct node *node = stacks->root; node != NULL;
+         node = stacks_next(node, node->depth < roots))
+        count += node->depth != 0 && (node->depth == roots || node->first_child == NULL);
+    return count;
+}
+
+double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static double samples_a_count(const struct view_options *options)
+{
+    return options->is_us ? options->rate / 1e6 : 1;
+}
+
+double count_error_alone(const struct view_options *options, uint64_t count)
+{
+    return sqrt((double)count / samples_a_count(options));
+}
+
+double count_error(const struct view_options *options, uint64_t count, uint64_t all)
+{
+    double p = percent(count, all) / 100;
+    return count_error_alone(options, count) * sqrt(1 - p);
+}
+
+double share_error(const struct view_options *options, uint64_t count, uint64_t all)
+{
+    return all ? 100 * count_error(options, count, all) / (double)all : 0;
+}
+
+const char *unit_name(const struct view_options *options)
+{
+    return options->is_us ? "us" : "samples";
+}

@@ -1,0 +1,57 @@
+/* Where the views are written to, and folded stacks as text again. */
+#include "views.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+FILE *view_output_open(const struct view_options *options)
+{
+    if (options->out == NULL || strcmp(options->out, "-") == 0)
+        return stdout;
+    FILE *out = fopen(options->out, "we");
+    if (out == NULL)
+        view_fail("%s: %s", options->out, strerror(errno));
+    return out;
+}
+
+void view_output_close(FILE *out, const struct view_options *options)
+{
+    errno = 0;
+    bool failed = ferror(out) != 0;
+    failed |= out == stdout ? fflush(out) != 0 : fclose(out) != 0;
+    if (failed)
+        view_fail("%s: not all was written: %s", out == stdout ? "stdout" : options->out,
+                  errno ? strerror(errno) : "an error");
+}
+
+static bool has_counts(const struct node *node, int sides)
+{
+    bool has = false;
+    for (int side = 0; side < sides; side++)
+        has |= node->self[side] != 0;
+    return has;
+}
+
+void folded_print(FILE *out, const struct stacks *stacks, int sides)
+{
+    const struct name **path = NULL; /* to the node, by depth */
+    size_t room = 0;
+    for (const struct node *node = stacks->root; (node = stacks_next(node, true)) != NULL;) {
+        if (node->depth > room) {
+            room = 2 * node->depth + 62;
+            path = memory_or_end(reallocarray(path, room, sizeof *path));
+        }
+        path[node->depth - 1] = node->name;
+        if (!has_counts(node, sides))
+            continue;
+        for (size_t i = 0; i < node->depth; i++) {
+            fwrite(path[i]->text, 1, path[i]->length, out);
+            fputc(i + 1 < node->depth ? ';' : ' ', out);
+        }
+        for (int side = 0; side < sides; side++)
+            fprintf(out, "%" PRIu64 "%c", node->self[side], side + 1 < sides ? ' ' : '\n');
+    }
+    free(path);
+}

@@ -1,0 +1,236 @@
+/* Reads folded files into a tree of stacks, and says of a damaged one where it is damaged. */
+#include "views.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    BUFFER_BYTES = 256 * 1024, /* at first */
+    LINE_BYTES_MAX = 16 * 1024 * 1024,
+};
+
+/* A file that is being read, by whole lines. */
+struct reader {
+    const char *file; /* as it is told */
+    int fd;
+    uint64_t line; /* the number of the one being looked at */
+    char *buffer;
+    size_t room, begin, end; /* what is not yet looked at lies between */
+    bool at_end;
+};
+
+_Noreturn static void damaged(const struct reader *reader, const char *what)
+{
+    view_fail("%s:%llu: %s", reader->file, (unsigned long long)reader->line, what);
+}
+
+/* Reads on, into a larger buffer if this one is full of one line. */
+static void reader_fill(struct reader *reader)
+{
+    if (reader->begin > 0) {
+        memmove(reader->buffer, reader->buffer + reader->begin, reader->end - reader->begin);
+        reader->end -= reader->begin;
+        reader->begin = 0;
+    }
+    if (reader->end == reader->room) {
+        if (reader->room >= LINE_BYTES_MAX)
+            damaged(reader, "not a folded profile: a line of more than 16 MB");
+        reader->room *= 2;
+        reader->buffer = memory_or_end(realloc(reader->buffer, reader->room));
+    }
+    ssize_t got;
+    do
+        got = read(reader->fd, reader->buffer + reader->end, reader->room - reader->end);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        view_fail("%s: %s", reader->file, strerror(errno));
+    reader->at_end = got == 0;
+    reader->end += (size_t)got;
+}
+
+/* The next line, with its newline, NULL at the end. It is valid until the next call. */
+static char *reader_line(struct reader *reader, size_t *length)
+{
+    size_t looked_at = 0;
+    reader->line++;
+    for (;;) {
+        char *line = reader->buffer + reader->begin;
+        size_t there = reader->end - reader->begin;
+        char *newline = memchr(line + looked_at, '\n', there - looked_at);
+        if (newline != NULL) {
+            *length = (size_t)(newline + 1 - line);
+            reader->begin += *length;
+            return line;
+        }
+        if (reader->at_end && there == 0)
+            return NULL;
+        if (memchr(line + looked_at, 0, there - looked_at) != NULL)
+            damaged(reader, "not a folded profile: a NUL byte");
+        if (reader->at_end)
+            damaged(reader, "the file ends within this line");
+        looked_at = there;
+        reader_fill(reader);
+    }
+}
+
+/* The count at the end of LINE, which ends in a newline. Cuts it off. */
+static uint64_t count_cut(const struct reader *reader, char *line, size_t *length)
+{
+    size_t end = *length - 1, begin = end;
+    uint64_t count = 0;
+    if (memchr(line, 0, end) != NULL)
+        damaged(reader, "not a folded profile: a NUL byte");
+    while (begin > 0 && isdigit((unsigned char)line[begin - 1]))
+        begin--;
+    if (begin == end || begin == 0 || line[begin - 1] != ' ')
+        damaged(reader, "not a folded line: no whole number behind a space at its end");
+    for (size_t i = begin; i < end; i++)
+        if (__builtin_mul_overflow(count, 10, &count) ||
+            __builtin_add_overflow(count, (uint64_t)(line[i] - '0'), &count))
+            damaged(reader, "the count does not fit into 64 bits");
+    *length = begin - 1;
+    line[*length] = 0;
+    return count;
+}
+
+/* The length of the frame that begins here; where another follows, *NEXT is that, else NULL. */
+static size_t frame_length(const struct reader *reader, const char *frame, const char *end,
+                           const char **next)
+{
+    const char *semicolon = memchr(frame, ';', (size_t)(end - frame));
+    size_t length = (size_t)((semicolon ? semicolon : end) - frame);
+    if (length == 0)
+        damaged(reader, "not a folded line: a frame without a name");
+    *next = semicolon ? semicolon + 1 : NULL;
+    return length;
+}
+
+/* Is STACK one of a thread that is asked for? */
+static bool thread_is_wanted(const struct reader *reader, const char *stack, const char *end,
+                             const struct view_options *options)
+{
+    const char *frame = stack;
+    for (size_t i = 1; frame != NULL && options->thread != NULL; i++) {
+        const char *next;
+        size_t length = frame_length(reader, frame, end, &next);
+        if (i == options->roots) {
+            char *thread = memory_or_end(strndup(frame, length));
+            bool matches = fnmatch(options->thread, thread, 0) == 0;
+            free(thread);
+            return matches;
+        }
+        frame = next;
+    }
+    return options->thread == NULL;
+}
+
+static struct node *stack_find(struct stacks *stacks, const struct reader *reader,
+                               const char *stack, const char *end, struct node *node)
+{
+    const char *next;
+    for (const char *frame = stack; frame != NULL; frame = next) {
+        size_t length = frame_length(reader, frame, end, &next);
+        node = stacks_child(stacks, node, stacks_name(stacks, frame, length));
+    }
+    return node;
+}
+
+static void reader_open(struct reader *reader, const char *file)
+{
+    bool is_stdin = strcmp(file, "-") == 0;
+    *reader = (struct reader){.file = is_stdin ? "stdin" : file, .room = BUFFER_BYTES};
+    reader->fd = is_stdin ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC);
+    if (reader->fd < 0)
+        view_fail("%s: %s", file, strerror(errno));
+    reader->buffer = memory_or_end(malloc(reader->room));
+}
+
+void view_read(struct stacks *stacks, int side, const char *file, const char *root,
+               const struct view_options *options)
+{
+    struct reader reader;
+    char *line;
+    size_t length;
+    struct node *base = stacks->root;
+    reader_open(&reader, file);
+    if (root != NULL)
+        base = stacks_child(stacks, base, stacks_name(stacks, root, strlen(root)));
+    while ((line = reader_line(&reader, &length)) != NULL) {
+        uint64_t count = count_cut(&reader, line, &length);
+        if (!thread_is_wanted(&reader, line, line + length, options))
+            continue;
+        struct node *node = stack_find(stacks, &reader, line, line + length, base);
+        if (!stacks_add(stacks, node, side, count))
+            damaged(&reader, "from here on the counts add up to more than 64 bits hold");
+    }
+    if (reader.line == 1)
+        view_fail("%s:1: the file is empty: no profile", reader.file);
+    if (reader.fd != STDIN_FILENO)
+        close(reader.fd);
+    free(reader.buffer);
+}
+
+void view_expect_counts(const struct stacks *stacks, int side, const char *file,
+                        const struct view_options *options)
+{
+    if (stacks->root->total[side] != 0)
+        return;
+    if (options->thread != NULL)
+        view_fail("%s: no samples of a thread '%s'", file, options->thread);
+    view_fail("%s: all counts are 0", file);
+}
+
+/* Cuts a last part of digits alone off, behind a dot. Returns the number; -1: there is none. */
+static long number_cut(char *name)
+{
+    char *dot = strrchr(name, '.'), *end;
+    if (dot == NULL || dot == name || !isdigit((unsigned char)dot[1]))
+        return -1;
+    long number = strtol(dot + 1, &end, 10);
+    if (*end != 0)
+        return -1;
+    *dot = 0;
+    return number;
+}
+
+/* In selfsample.PROGRAM.PID.N.folded, N stands where the name was taken. A version number in the
+ * program's name looks the same; N is small, and process ids are not. */
+static void pid_cut(char *name)
+{
+    char *whole = memory_or_end(strdup(name));
+    long last = number_cut(name);
+    size_t length = strlen(name);
+    long before = last >= 0 ? number_cut(name) : -1;
+    if (before >= 0 && before <= last) {
+        memcpy(name, whole, length);
+        name[length] = 0;
+    }
+    free(whole);
+}
+
+char *view_program_of(const char *file)
+{
+    static const char prefix[] = "selfsample.", suffix[] = ".folded";
+    if (strcmp(file, "-") == 0)
+        return memory_or_end(strdup("stdin"));
+    const char *slash = strrchr(file, '/');
+    char *name = memory_or_end(strdup(slash ? slash + 1 : file));
+    size_t length = strlen(name);
+    if (length >= sizeof suffix && strcmp(name + length - (sizeof suffix - 1), suffix) == 0)
+        name[length - (sizeof suffix - 1)] = 0;
+    if (strncmp(name, prefix, sizeof prefix - 1) == 0 && name[sizeof prefix - 1] != 0) {
+        memmove(name, name + sizeof prefix - 1, strlen(name + sizeof prefix - 1) + 1);
+        pid_cut(name);
+    }
+    for (char *c = name; *c != 0; c++)
+        if (*c == ';')
+            *c = ':';
+        else if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '_';
+    return name;
+}

@@ -1,0 +1,113 @@
+/* `selfsample top`: the functions that the time went into. */
+#include "views.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_ROOM = 24 }; /* with less than this the counts are left out */
+
+static int by_self(const void *left, const void *right)
+{
+    const struct name *a = *(const struct name *const *)left;
+    const struct name *b = *(const struct name *const *)right;
+    if (a->self[0] != b->self[0])
+        return a->self[0] < b->self[0] ? 1 : -1;
+    if (a->total[0] != b->total[0])
+        return a->total[0] < b->total[0] ? 1 : -1;
+    return strcmp(a->text, b->text);
+}
+
+static int by_total(const void *left, const void *right)
+{
+    const struct name *a = *(const struct name *const *)left;
+    const struct name *b = *(const struct name *const *)right;
+    if (a->total[0] != b->total[0])
+        return a->total[0] < b->total[0] ? 1 : -1;
+    return by_self(left, right);
+}
+
+struct layout {
+    uint64_t all;
+    int digits; /* of the counts; 0: they are left out */
+    size_t room;
+};
+
+static struct layout layout_of(uint64_t all, const struct view_options *options)
+{
+    const size_t shares = 27; /* two of them, their errors, and what stands before the name */
+    struct layout layout = {.all = all, .digits = (int)table_digits(all)};
+    size_t width = table_width();
+    if (layout.digits < 5)
+        layout.digits = 5;
+    size_t counts = 2 * ((size_t)layout.digits + 1);
+    if (!options->wide && width < shares + counts + NAME_ROOM) {
+        layout.digits = 0;
+        counts = 0;
+    }
+    layout.room = width > shares + counts + 8 ? width - shares - counts : 8;
+    return layout;
+}
+
+static void print_counts(const struct layout *layout, uint64_t self, uint64_t total)
+{
+    if (layout->digits != 0)
+        printf(" %*" PRIu64 " %*" PRIu64, layout->digits, self, layout->digits, total);
+}
+
+static void print_heading(const struct layout *layout)
+{
+    printf(" self%%    +- total%%    +-");
+    if (layout->digits != 0)
+        printf(" %*s %*s", layout->digits, "self", layout->digits, "total");
+    printf("  function\n");
+}
+
+static void print_row(const struct layout *layout, const struct name *function,
+                      const struct view_options *options)
+{
+    uint64_t self = function->self[0], total = function->total[0];
+    printf("%6.2f %5.2f %6.2f %5.2f", percent(self, layout->all),
+           share_error(options, self, layout->all), percent(total, layout->all),
+           share_error(options, total, layout->all));
+    print_counts(layout, self, total);
+    printf("  ");
+    table_name(stdout, function->text, layout->room, options);
+}
+
+/* What the table is about. */
+static void print_subject(const struct stacks *stacks, size_t files,
+                          const struct view_options *options)
+{
+    size_t threads = options->roots ? threads_count(stacks, options->roots) : 0;
+    printf("%" PRIu64 " %s", stacks->root->total[0], unit_name(options));
+    if (threads != 0)
+        printf(", %zu thread%s", threads, threads == 1 ? "" : "s");
+    printf(", %zu file%s", files, files == 1 ? "" : "s");
+    printf("\n");
+}
+
+void view_top(const struct view_options *options, char **files, size_t count)
+{
+    struct stacks stacks;
+    size_t functions_there;
+    stacks_open(&stacks);
+    for (size_t i = 0; i < count; i++)
+        view_read(&stacks, 0, files[i], NULL, options);
+    view_expect_counts(&stacks, 0, count == 1 ? files[0] : "these files", options);
+    struct name **functions = functions_count(&stacks, options->roots, &functions_there);
+    qsort(functions, functions_there, sizeof *functions,
+          options->sort == SORT_TOTAL ? by_total : by_self);
+    struct layout layout = layout_of(stacks.root->total[0], options);
+    print_subject(&stacks, count, options);
+    print_heading(&layout);
+    size_t rows =
+        options->rows != 0 && options->rows < functions_there ? options->rows : functions_there;
+    for (size_t i = 0; i < rows; i++)
+        print_row(&layout, functions[i], options);
+    if (rows < functions_there)
+        printf("and %zu more (-n 0 shows all)\n", functions_there - rows);
+    if (options->is_us)
+        printf("+- if %g samples a second\n", options->rate);
+    free(functions);
+}

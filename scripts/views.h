@@ -1,0 +1,112 @@
+/*
+ * The sub-commands of `selfsample` that show folded profiles: top, tree, merge, diff, convert. Each
+ * reads its files into a tree of stacks (stacks.h), prints one thing on stdout and ends. Ordinary
+ * code: libc, one thread. A mistake or a damaged file costs one line on stderr and exit status 1.
+ *
+ *     command_views (which one, options) -> view_read (files -> stacks) -> view_* (text) -> stdout
+ */
+#ifndef SELFSAMPLE_SCRIPTS_VIEWS_H
+#define SELFSAMPLE_SCRIPTS_VIEWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "stacks.h"
+
+enum sort_key { SORT_SELF, SORT_TOTAL };
+
+struct view_options {
+    size_t rows; /* 0: all */
+    enum sort_key sort;
+    const char *thread;      /* a pattern; NULL: all threads */
+    size_t roots;            /* frames at the root that are no functions */
+    bool is_us;              /* the counts are microseconds */
+    double rate;             /* samples per second of CPU time, where IS_US */
+    double cut;              /* a share, 0 to 1 */
+    bool wide;               /* names are not shortened */
+    bool folded, normalised; /* diff */
+    const char *out;         /* NULL: stdout */
+    const char *root;        /* merge: instead of the programs' names; NULL: these */
+    const char *format;      /* convert */
+};
+
+/* Each prints its view of COUNT FILES. */
+void view_top(const struct view_options *options, char **files, size_t count);
+void view_tree(const struct view_options *options, char **files, size_t count);
+void view_merge(const struct view_options *options, char **files, size_t count);
+void view_diff(const struct view_options *options, char **files, size_t count);
+void view_convert(const struct view_options *options, char **files, size_t count);
+
+/* Ends the process with one line. */
+_Noreturn void view_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- view_output.c: where a view goes ---- */
+
+/* view_output_close ends the process where not all could be written. */
+FILE *view_output_open(const struct view_options *options);
+void view_output_close(FILE *out, const struct view_options *options);
+
+/* Writes each stack that has a count on one of SIDES sides, and its counts on all of them. */
+void folded_print(FILE *out, const struct stacks *stacks, int sides);
+
+/* ---- view_read.c: folded files ---- */
+
+/*
+ * Adds FILE ("-": stdin) to SIDE of STACKS, under a frame ROOT unless that is NULL. With
+ * options->thread only the stacks of such threads, whose frame is the last of options->roots. Ends
+ * the process where the file can't be read or is damaged.
+ */
+void view_read(struct stacks *stacks, int side, const char *file, const char *root,
+               const struct view_options *options);
+
+/* Ends the process where FILES left nothing to be shown. */
+void view_expect_counts(const struct stacks *stacks, int side, const char *file,
+                        const struct view_options *options);
+
+/* The program that FILE, a profile, is of, by its name: selfsample.PROGRAM.PID.folded. Else the
+ * file's name without directory and ending. To be freed. */
+char *view_program_of(const char *file);
+
+/* ---- view_numbers.c: functions, shares and errors ---- */
+
+/* Sums up, into the names of STACKS, the functions: what stands behind ROOTS frames, or the last
+ * frame of a stack that has no more. A function that stands in a stack twice counts once in its
+ * total. Returns those that have counts, *COUNT of them; to be freed. */
+struct name **functions_count(const struct stacks *stacks, size_t roots, size_t *count);
+
+/* How many threads there are: different beginnings of ROOTS frames. */
+size_t threads_count(const struct stacks *stacks, size_t roots);
+
+/* PART of WHOLE in percent, 0 where WHOLE is 0. */
+double percent(uint64_t part, uint64_t whole);
+
+/* The standard error of COUNT out of ALL, in units of the counts: sqrt(n p (1 - p)) samples. */
+double count_error(const struct view_options *options, uint64_t count, uint64_t all);
+
+/* The same of a share, in points of percent. */
+double share_error(const struct view_options *options, uint64_t count, uint64_t all);
+
+/* The standard error of COUNT where what it is a part of isn't given: sqrt(n) samples. */
+double count_error_alone(const struct view_options *options, uint64_t count);
+
+/* What the counts are called: "samples" or "us". */
+const char *unit_name(const struct view_options *options);
+
+/* ---- view_table.c: text that fits a terminal ---- */
+
+/* Columns of the terminal: COLUMNS, or what the terminal on stdout says, or 80. At least 40. */
+size_t table_width(void);
+
+/*
+ * Prints NAME, in at most ROOM columns (8 or more) unless options->wide, and ends the line. A long
+ * name loses its middle, so that _[k] and _[i] at its end remain. Nothing in it can speak to the
+ * terminal.
+ */
+void table_name(FILE *out, const char *name, size_t room, const struct view_options *options);
+
+/* How many columns a number takes. */
+size_t table_digits(uint64_t number);
+
+#endif

@@ -1,0 +1,497 @@
+#!/usr/bin/env python3
+"""The sub-commands that show profiles: top, tree, merge, diff, convert, and `--top` after a run.
+
+What they are held against is counted here, in another way, from stacks that the tests make up.
+"""
+
+import fcntl
+import json
+import math
+import os
+import pty
+import random
+import re
+import struct
+import subprocess
+import termios
+from collections import Counter
+
+from harness import (COMMAND, Skip, bare, expect, library, main, private_directory, program, staged,
+                     test)
+
+VIEWS = ("top", "tree", "merge", "diff", "convert")
+FLAMEGRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
+FUNCTIONS = ["parse", "read file", "std::map<int, char*>::find(int const&)", "copy_user_[k]",
+             "inlined_[i]", "größe", "a", "b"]
+
+
+def view(*arguments, stdin=b"", columns=None, status=0):
+    """What a sub-command prints."""
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    if columns:
+        environment["COLUMNS"] = str(columns)
+    result = subprocess.run([str(COMMAND), *map(str, arguments)], input=stdin, capture_output=True,
+                            env=environment, timeout=60)
+    expect(result.returncode == status, f"{arguments}: {result.returncode}, {result.stderr!r}")
+    expect((result.stderr == b"") == (status == 0), f"{arguments}: {result.stderr!r}")
+    return result.stdout.decode() if status == 0 else result.stderr.decode()
+
+
+def write(path, stacks):
+    """A folded file of {(frame, ...): count}."""
+    path.write_text("".join(f"{';'.join(stack)} {count}\n" for stack, count in stacks.items()))
+    return path
+
+
+def made_up(seed, lines=300, threads=("main", "worker-1", "worker-2")):
+    """Stacks with recursion, and different ones of one weight."""
+    chance = random.Random(seed)
+    stacks = {}
+    for _ in range(lines):
+        depth = chance.randrange(1, 9)
+        stack = (chance.choice(threads), *(chance.choice(FUNCTIONS) for _ in range(depth)))
+        stacks[stack] = chance.choice([1, 2, 3, 50, 1000])
+    return stacks
+
+
+def parsed(text):
+    """{stack: count} of folded text; a stack stands once."""
+    stacks = {}
+    for line in text.splitlines():
+        stack, count = line.rsplit(" ", 1)
+        expect(tuple(stack.split(";")) not in stacks, f"twice: {line}")
+        stacks[tuple(stack.split(";"))] = int(count)
+    return stacks
+
+
+def sums(stacks):
+    """The self and the total of each function, what is behind the thread."""
+    own, total = Counter(), Counter()
+    for stack, count in stacks.items():
+        own[stack[-1]] += count
+        for function in set(stack[1:]):
+            total[function] += count
+    return own, total
+
+
+def rows(text):
+    """{function: (self %, error, total %, error, self, total)} of a table of top, in its order."""
+    found = {}
+    for line in text.splitlines()[2:]:
+        if re.match(r"and \d+ more|\+- if", line):
+            continue
+        match = re.fullmatch(r" *([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +(\d+) +(\d+)  (.*)", line)
+        expect(match, f"not a row: {line!r}")
+        found[match.group(7)] = tuple(map(float, match.groups()[:6]))
+    return found
+
+
+@test(each=[1, 2])
+def test_top_sums(seed):
+    stacks = made_up(seed)
+    own, total = sums(stacks)
+    everything = sum(stacks.values())
+    table = rows(view("top", "-n", 0, "--wide", write(private_directory() / "a.folded", stacks)))
+    expect(set(table) == set(total), f"functions {set(table) ^ set(total)}")
+    for function, row in table.items():
+        expect(row[4:] == (own[function], total[function]), f"{function}: {row}, wanted "
+               f"{own[function]}, {total[function]}")
+        for share, error, count in ((row[0], row[1], own[function]),
+                                    (row[2], row[3], total[function])):
+            part = count / everything
+            expect(abs(share - 100 * part) < 0.006, f"{function}: {share} %, wanted {100 * part}")
+            wanted = 100 * math.sqrt(everything * part * (1 - part)) / everything
+            expect(abs(error - wanted) < 0.006, f"{function}: +- {error}, wanted {wanted}")
+
+
+@test
+def test_top_order_and_rows():
+    stacks = {("t", "z"): 5, ("t", "b"): 7, ("t", "a"): 7, ("t", "top", "c"): 3}
+    path = write(private_directory() / "a.folded", stacks)
+    expect(list(rows(view("top", path))) == ["a", "b", "z", "c", "top"], view("top", path))
+    by_total = list(rows(view("top", "--sort", "total", path)))
+    expect(by_total == ["a", "b", "z", "c", "top"], f"{by_total}")
+    stacks[("t", "top")] = 6
+    path = write(private_directory() / "a.folded", stacks)
+    by_total = list(rows(view("top", "--sort=total", path)))
+    expect(by_total == ["top", "a", "b", "z", "c"], f"{by_total}")
+    text = view("top", "-n", 2, path)
+    expect(len(text.splitlines()) == 5 and "and 3 more" in text, text)
+
+
+@test
+def test_top_of_threads_and_files():
+    """One thread of several; the frames in front of functions; stdin among the files."""
+    directory = private_directory()
+    stacks = made_up(3)
+    path = write(directory / "a.folded", stacks)
+    some = {stack: count for stack, count in stacks.items() if stack[0].startswith("worker-")}
+    own, _ = sums(some)
+    table = rows(view("top", "--thread", "worker-*", "-n0", "-w", path))
+    expect({f: row[4] for f, row in table.items()} == {f: own[f] for f in table}, f"{table}")
+    expect("no samples of a thread 'x'" in view("top", "--thread", "x", path, status=1), "x")
+
+    both = view("top", "-n0", "-w", path, "-", stdin=path.read_bytes())
+    own, total = sums(stacks)
+    expect(all(row[4:] == (2 * own[f], 2 * total[f]) for f, row in rows(both).items()), both)
+
+    plain = write(directory / "b.folded", {stack[1:]: 1 for stack in stacks})
+    table = rows(view("top", "-n0", "-w", "--roots", 0, plain))
+    _, total = sums({("t", *stack[1:]): 1 for stack in stacks})
+    expect({f: row[5] for f, row in table.items()} == total, f"{table}")
+
+
+@test
+def test_top_of_microseconds():
+    """The number of samples is the rate's: 4 s of CPU time at 100 Hz, a quarter in f."""
+    stacks = {("t", "f"): 1_000_000, ("t", "g"): 3_000_000}
+    path = write(private_directory() / "a.folded", stacks)
+    text = view("top", "--unit", "us", "--rate", 100, path)
+    wanted = 100 * math.sqrt(0.25 * 0.75 / 400)
+    expect(abs(rows(text)["f"][1] - wanted) < 0.006, text)
+    expect("4000000 us" in text and "+- if 100 samples a second" in text, text)
+
+
+@test
+def test_stack_without_functions():
+    """A thread alone, as of a stack cut by others: it counts as the function."""
+    path = write(private_directory() / "a.folded", {("main",): 3, ("main", "f", "main"): 4})
+    table = rows(view("top", path))
+    expect(table["main"][4:] == (7, 7) and table["f"][4:] == (0, 4), f"{table}")
+
+
+@test
+def test_tree():
+    """Each node at or above the cut, under its callers, with its share."""
+    stacks = made_up(4)
+    everything = sum(stacks.values())
+    own, total = Counter(stacks), Counter()
+    for stack, count in stacks.items():
+        for depth in range(1, len(stack) + 1):
+            total[stack[:depth]] += count
+    path = write(private_directory() / "a.folded", stacks)
+    for cut, argument in ((0.01, []), (0.05, ["--cut", "5%"]), (0, ["--cut=0"])):
+        shown, stack = {}, ()
+        for line in view("tree", "-w", *argument, path).splitlines()[2:]:
+            match = re.fullmatch(r" *([\d.]+) +([\d.]+)  ( *)(.*)", line)
+            depth = len(match.group(3))
+            expect(depth <= len(stack), f"nobody above {line}")
+            stack = (*stack[:depth], match.group(4))
+            shown[stack] = (float(match.group(1)), float(match.group(2)))
+        expect(set(shown) == {s for s, c in total.items() if c >= cut * everything}, f"cut {cut}")
+        for stack, (share, self_share) in shown.items():
+            expect(abs(share - 100 * total[stack] / everything) < 0.006
+                   and abs(self_share - 100 * own[stack] / everything) < 0.006, f"{stack}: {share}")
+
+
+@test
+def test_merge():
+    """Exact sums, each program's under its name, and a tool of others reads it."""
+    directory = private_directory()
+    names = {"selfsample.app.1234.folded": "app", "selfsample.app.1300.1.folded": "app",
+             "selfsample.python3.11.4321.folded": "python3.11", "other.folded": "other",
+             "selfsample.my;app.77.folded": "my:app"}
+    wanted, paths = Counter(), []
+    for seed, (name, root) in enumerate(names.items()):
+        stacks = made_up(seed)
+        paths.append(write(directory / name, stacks))
+        for stack, count in stacks.items():
+            wanted[(root, *stack)] += count
+    text = view("merge", *paths)
+    expect(parsed(text) == wanted, f"{Counter(parsed(text)) - wanted}")
+    expect(parsed(view("merge", "--root", "all", *paths)).keys() ==
+           {("all", *stack[1:]) for stack in wanted}, "--root all")
+    expect(parsed(view("merge", "--root", "", paths[3])) == made_up(3), "without a root")
+
+    expect(view("merge", *paths, "-o", directory / "m.folded") == "", "stdout")
+    expect((directory / "m.folded").read_text() == text, "-o")
+    expect("1 file" in view("top", "--roots", 2, directory / "m.folded"), "top of it")
+    picture(text, sum(wanted.values()))
+
+
+def picture(text, total):
+    """Through flamegraph.pl, whose first frame tells the sum that it read."""
+    if not os.path.exists(FLAMEGRAPH):
+        raise Skip("needs flamegraph.pl")
+    made = subprocess.run([FLAMEGRAPH], input=text.encode(), capture_output=True, timeout=60)
+    expect(made.returncode == 0 and not made.stderr, f"flamegraph.pl: {made.stderr[:300]!r}")
+    svg = made.stdout.decode(errors="replace")  # it shortens names by bytes
+    expect(f"all ({total:,} samples" in svg, "another sum in the picture")
+    return svg
+
+
+@test
+def test_diff_folded():
+    """Two columns, as of difffolded.pl."""
+    directory = private_directory()
+    before, after = made_up(5), made_up(6)
+    after.update({stack: 2 * count for stack, count in list(before.items())[::2]})
+    paths = [write(directory / "a", before), write(directory / "b", after)]
+    text = view("diff", "--folded", *paths)
+    first, second = columns(text)
+    expect(Counter(first) == Counter(before) and Counter(second) == Counter(after), "counts")
+    expect(set(first) == set(second) == {*before, *after}, "stacks")
+    svg = picture(text, sum(after.values()))
+    expect(re.search(r"\+[0-9.]+%", svg), "flamegraph.pl saw no difference")
+
+    first, second = columns(view("diff", "--folded", "-n", *paths))
+    expect(Counter(second) == Counter(after), "the second column stays")
+    expect(sum(first.values()) == sum(after.values()), "sums of normalised columns differ")
+    factor = sum(after.values()) / sum(before.values())
+    expect(all(abs(first[s] - before.get(s, 0) * factor) <= 1 for s in first), "scaled counts")
+
+
+def columns(text):
+    first, second = {}, {}
+    for stack, count in parsed(text).items():
+        *frames, leaf = stack
+        name, number = leaf.rsplit(" ", 1)
+        first[(*frames, name)], second[(*frames, name)] = int(number), count
+    return first, second
+
+
+@test
+def test_diff_table():
+    """The functions that changed most, by count and by share, and which changes may be chance."""
+    directory = private_directory()
+    paths = [write(directory / "a", {("t", "f", "g"): 100, ("t", "h"): 100, ("t", "same"): 50}),
+             write(directory / "b", {("t", "f", "g"): 400, ("t", "h"): 108, ("t", "same"): 50})]
+    lines = [line.split() for line in view("diff", *paths).splitlines()[2:-1]]
+    expect(lines == [["100", "400", "+300", str(round(math.sqrt(500))), "g"],
+                     ["100", "108", "+8", str(round(math.sqrt(208))), "~", "h"]], f"{lines}")
+    lines = [line.split() for line in view("diff", "-n", *paths).splitlines()[2:] if line[0] != "~"]
+    shares = {line[-1]: line for line in lines}
+    wanted = 100 * (400 / 558 - 100 / 250)
+    expect(lines[0][-1] == "g" and abs(float(lines[0][2]) - wanted) < 0.006, f"{lines}")
+    error = 100 * math.hypot(math.sqrt(0.4 * 0.6 / 250), math.sqrt(400 / 558 * 158 / 558 / 558))
+    expect(abs(float(lines[0][3]) - error) < 0.006, f"{lines}, wanted +- {error}")
+    expect(float(shares["h"][2]) < 0 and float(shares["same"][2]) < 0, f"{lines}")
+    by_total = view("diff", "--sort", "total", *paths).splitlines()[2:-1]
+    expect([line.split()[-1] for line in by_total] == ["f", "g", "h"], f"{by_total}")
+    expect(len(view("diff", "--rows", 1, *paths).splitlines()) == 4, "--rows")
+    expect(view("diff", paths[0], paths[0]).count("\n") == 2, "no difference")
+
+
+def speedscope(text):
+    """{(profile's name, frame, ...): weight}, after a look at what the format demands."""
+    file = json.loads(text)
+    expect(file["$schema"] == "https://www.speedscope.app/file-format-schema.json", "schema")
+    expect(isinstance(file["version"], str) and isinstance(file["name"], str), "version, name")
+    expect(0 <= file["activeProfileIndex"] < len(file["profiles"]), "index")
+    frames = [frame["name"] for frame in file["shared"]["frames"]]
+    expect(len(set(frames)) == len(frames), "a frame twice")
+    stacks = {}
+    for profile in file["profiles"]:
+        expect(set(profile) == {"type", "name", "unit", "startValue", "endValue", "samples",
+                                "weights"} and profile["type"] == "sampled", f"{profile.keys()}")
+        expect(len(profile["samples"]) == len(profile["weights"]) > 0, "lengths")
+        expect(profile["startValue"] == 0 and profile["endValue"] == sum(profile["weights"]), "end")
+        for sample, weight in zip(profile["samples"], profile["weights"]):
+            stack = (profile["name"], *(frames[i] for i in sample))
+            expect(stack not in stacks and sample, f"twice or empty: {stack}")
+            stacks[stack] = weight
+    return stacks, {profile["unit"] for profile in file["profiles"]}
+
+
+@test
+def test_convert_to_speedscope():
+    directory = private_directory()
+    stacks = made_up(7)
+    stacks[("main", 'quotes " and \\ back')] = 5
+    one = write(directory / "selfsample.app.1.folded", stacks)
+    found, units = speedscope(view("convert", "--to", "speedscope", one))
+    expect(found == stacks and units == {"none"}, "one file")
+    _, units = speedscope(view("convert", "--to=speedscope", "--unit=us", one))
+    expect(units == {"microseconds"}, f"{units}")
+
+    two = write(directory / "selfsample.tool.2.folded", made_up(8))
+    found, _ = speedscope(view("convert", "--to", "speedscope", one, two))
+    wanted = {(f"{root}: {s[0]}", *s[1:]): count for root, some in
+              (("app", stacks), ("tool", made_up(8))) for s, count in some.items()}
+    expect(found == wanted, "two files")
+    found, _ = speedscope(view("convert", "--to", "speedscope", "--roots", 0, one))
+    expect(found == {("all threads", *s): count for s, count in stacks.items()}, "no threads")
+
+    (directory / "bytes").write_bytes(b"main;\xff\xc3\x28\x1b[31m 4\nmain 2\n")
+    found, _ = speedscope(view("convert", "--to", "speedscope", directory / "bytes"))
+    expect(found == {("main", "\ufffd\ufffd(\x1b[31m"): 4, ("main", "main"): 2}, f"{found}")
+
+
+@test
+def test_same_whatever_the_order():
+    directory = private_directory()
+    chance = random.Random(1)
+    outputs = set()
+    for _ in range(4):
+        paths = []
+        for seed in (9, 10):
+            items = list(made_up(seed).items())
+            chance.shuffle(items)
+            paths.append(write(directory / f"selfsample.app.{seed}.folded", dict(items)))
+        outputs.add((view("top", "-n0", *paths), view("tree", "--cut=0", *paths),
+                     view("merge", *paths), view("diff", "--rows=0", *paths),
+                     view("diff", "-f", "-n", *paths)))
+    expect(len(outputs) == 1, "the output depends on the order of lines")
+
+
+DAMAGED = {
+    "empty": (b"", 1, "empty"),
+    "no count": (b"a;b 3\na;b\n", 2, "number"),
+    "count alone": (b"12\n", 1, "number"),
+    "space and count": (b" 12\n", 1, "without a name"),
+    "negative": (b"a;b -3\n", 1, "number"),
+    "fraction": (b"a;b 3.5\n", 1, "number"),
+    "dos": (b"a;b 3\r\n", 1, "number"),
+    "empty line": (b"a;b 3\n\na;c 3\n", 2, "number"),
+    "empty frame": (b"a;b 3\na;;b 3\n", 2, "without a name"),
+    "last frame empty": (b"a; 3\n", 1, "without a name"),
+    "cut": (b"a;b 3\na;b 1", 2, "ends within"),
+    "nul": (b"a;b 3\na;\0b 1\n", 2, "NUL"),
+    "binary": (b"\x7fELF\2\1\1" + bytes(100_000), 1, "NUL"),
+    "large count": (b"a;b 18446744073709551616\n", 1, "64 bits"),
+    "large sum": (b"a;b 18446744073709551615\na;c 1\n", 2, "64 bits"),
+    "huge line": (b"a;b 3\n" + b"x" * 17_000_000, 2, "16 MB"),
+    "zeros": (b"a;b 0\n", None, "all counts are 0"),
+}
+
+
+@test(each=DAMAGED)
+def test_damaged(what):
+    content, line, reason = DAMAGED[what]
+    path = private_directory() / "damaged.folded"
+    path.write_bytes(content)
+    place = f"{path}:{line}: " if line else f"{path}: "
+    for name in VIEWS:
+        files = [path, path] if name == "diff" else [path]
+        told = view(name, *(["--to", "speedscope"] if name == "convert" else []), *files, status=1)
+        expect(told.startswith(f"selfsample: {place}") and reason in told and
+               told.count("\n") == 1, f"{name}: {told}")
+
+
+@test
+def test_files_that_cannot_be_read():
+    directory = private_directory()
+    expect("No such file" in view("top", directory / "none", status=1), "none")
+    expect("directory" in view("merge", directory, status=1), "a directory")
+    path = write(directory / "a", {("t", "f"): 1})
+    expect("No space" in view("merge", path, "-o", "/dev/full", status=1), "a full disk")
+
+
+@test
+def test_largest_count():
+    path = write(private_directory() / "a", {("t", "f"): 2**64 - 2, ("t", "g"): 1})
+    table = view("top", "-w", path)
+    expect(str(2**64 - 2) in table and str(2**64 - 1) in table, table)
+    expect(parsed(view("merge", "--root=", path)) == {("t", "f"): 2**64 - 2, ("t", "g"): 1}, "merge")
+    first, second = columns(view("diff", "-fn", path, path))
+    expect(first == second, f"{first}, {second}")
+
+
+@test
+def test_deep_stack():
+    """Nothing in the views is on a stack of calls: 300,000 frames, the same function twice each."""
+    stack = ("t", *(f"f{i // 2}" for i in range(300_000)))
+    path = write(private_directory() / "a", {stack: 1000})
+    expect(rows(view("top", "-n", 0, path))["f7"][4:] == (0, 1000), "top")
+    expect(parsed(view("merge", "--root=", path)) == {stack: 1000}, "merge")
+    expect(len(view("tree", path).splitlines()) == 300_003, "tree")
+    expect(speedscope(view("convert", "--to", "speedscope", path))[0] == {stack: 1000}, "convert")
+
+
+def on_terminal(width, *arguments):
+    """The lines that the command prints on a terminal of that width."""
+    terminal, program_side = pty.openpty()
+    fcntl.ioctl(program_side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    process = subprocess.Popen([str(COMMAND), *map(str, arguments)], stdout=program_side,
+                               env=environment)
+    os.close(program_side)
+    text = b""
+    try:
+        while piece := os.read(terminal, 65536):
+            text += piece
+    except OSError:
+        pass  # the last writer is gone
+    os.close(terminal)
+    expect(process.wait(30) == 0, "status")
+    return text.decode().replace("\r", "").splitlines()
+
+
+@test
+def test_fits_the_terminal():
+    long_name = "std::" + "very_long::" * 30 + "name"
+    stacks = {("t", "caller", long_name + kind): 100 for kind in ("_[k]", "_[i]", "")}
+    stacks[("t", *("f" * (i % 40 + 1) for i in range(200)))] = 50
+    path = write(private_directory() / "a", stacks)
+    other = write(private_directory() / "b", {stack: 2 * count for stack, count in stacks.items()})
+    for name, files in (("top", [path]), ("tree", [path]), ("diff", [path, other])):
+        for width in (40, 60, 80, 133):
+            for lines in (on_terminal(width, name, *files),
+                          view(name, *files, columns=width).splitlines()):
+                table = [line for line in lines if line.strip()]
+                expect(max(map(len, table)) <= width, f"{name}, {width}: {max(table, key=len)}")
+                expect(any("..." in line for line in table), f"{name}, {width}: nothing shortened")
+                expect(any(line.endswith("_[k]") for line in table) and
+                       any(line.endswith("_[i]") for line in table), f"{name}, {width}: {table}")
+        expect(max(map(len, view(name, *files).splitlines())) == 80, f"{name} in a pipe")
+        expect(long_name + "_[k]" in view(name, "--wide", *files), f"{name} --wide")
+
+
+@test
+def test_names_do_not_speak_to_the_terminal():
+    path = private_directory() / "a"
+    path.write_bytes(b"t\x1b[2J;f\x07\xc2\x9b\xff \xc3\xb6 3\n")
+    for name in ("top", "tree"):
+        line = view(name, path).splitlines()[-1]
+        expect(line.endswith("f???? \u00f6") or line.endswith("f??? \u00f6"), f"{line!r}")
+
+
+@test
+def test_help():
+    for name in VIEWS:
+        text = view(name, "--help")
+        expect(text.startswith(f"usage: selfsample {name} "), text)
+        expect(f"selfsample -- {name}" in text and max(map(len, text.splitlines())) <= 100, text)
+        told = view(name, status=1)
+        expect(told.count("\n") == 1 and f"selfsample -- {name}" in told, told)
+    expect("--cut 5x" in view("tree", "--cut", "5x", "-", status=1), "a wrong number")
+    expect("--sort me" in view("top", "--sort", "me", "-", status=1), "a wrong word")
+
+
+@test
+def test_programs_of_the_same_names():
+    directory = private_directory()
+    for name in VIEWS:
+        (directory / name).write_text(f"#!/bin/sh\necho program {name} $1\n")
+        (directory / name).chmod(0o755)
+        library()
+        result = bare(staged(COMMAND), "--", name, "x",
+                      env={"PATH": f"{directory}:{os.environ['PATH']}"})
+        expect(result.stdout == f"program {name} x\n".encode(), f"{name}: {result}")
+
+
+@test(each=[("samples", "name"), ("us", "none")])
+def test_top_after_a_run(how):
+    """A program that spends a known half; in a real profile, and of both its processes."""
+    unit, threads = how
+    library()
+    work = program("split")
+    result = bare(staged(COMMAND), "--top", "--unit", unit, "--threads", threads, "/bin/sh", "-c",
+                  f"{work} 600 & {work} 600; wait; exit 3")
+    expect(result.status == 3 and result.stdout == b"done\ndone\n", str(result))
+    lines = result.stderr.decode().splitlines()
+    at = next((i for i, line in enumerate(lines) if re.match(rf"\d+ {unit}, ", line)), None)
+    expect(at and all(line.startswith("selfsample: ") for line in lines[:at]), f"{lines}")
+    stacks = Counter()
+    for profile in result.profiles:
+        for stack, count in profile.stacks.items():
+            stacks[stack if threads == "name" else ("t", *stack)] += count
+    own, total = sums(stacks)
+    table = rows("\n".join(lines[at:]))
+    expect(f"{sum(stacks.values())} {unit}" in lines[at], f"{lines[at]}")
+    for function, row in table.items():
+        expect(row[4:] == (own[function], total[function]), f"{function}: {row}")
+    expect(set(list(table)[:2]) <= {f for f, _ in own.most_common(3)}, f"{table}")
+
+
+main()
