@@ -132,7 +132,7 @@ struct unwind_place {
 };
 
 /* Moves PLACE to where its caller may be, and counts that. False: there is no guess. IS_LEAF: it is
- * the frame that was sampled. */
+ * the frame that was sampled, or that a signal interrupted. */
 bool unwind_guess(struct unwinder *unwinder, bool is_leaf, struct unwind_place *place);
 
 #endif

@@ -52,6 +52,22 @@ static struct cfi_rule rule_find(const struct walk *walk)
     return rule;
 }
 
+/* The same, and of a function whose address was put where a return address belongs, as
+ * makecontext() does: what is before it is in no function. Nobody called it. */
+static struct cfi_rule rule_find_anywhere(struct walk *walk)
+{
+    struct cfi_rule rule = rule_find(walk);
+    if (rule.kind != CFI_RULE_NONE || !walk->is_return)
+        return rule;
+    walk->is_return = false;
+    rule = rule_find(walk);
+    if (rule.kind == CFI_RULE_NONE)
+        walk->is_return = true;
+    else
+        rule.kind = CFI_RULE_ROOT;
+    return rule;
+}
+
 /* The register that the rule counts from; false: it is not known in this frame. */
 static inline bool base_read(const struct walk *walk, unsigned base, uint64_t *value)
 {
@@ -158,7 +174,7 @@ static enum step step_signal(struct walk *walk)
                               walk->context[ARCH_PERF_INDEX_FP]};
     walk->is_return = false;
     walk->unwinder->stack_from = walk->place.sp; /* handlers may have a stack of their own */
-    return walk->place.ip != 0 ? STEP_DONE : STEP_ROOT;
+    return STEP_DONE;
 }
 
 static enum step step_guess(struct walk *walk, bool is_leaf)
@@ -178,7 +194,7 @@ static enum step step_guess(struct walk *walk, bool is_leaf)
     return step_cut(walk, slot);
 }
 
-/* IS_LEAF: it is the frame of the sample itself. */
+/* IS_LEAF: it is the frame of the sample itself, or one that a signal interrupted. */
 static inline enum step step_by(struct walk *walk, struct cfi_rule rule, bool is_leaf)
 {
     switch (rule.kind) {
@@ -218,15 +234,15 @@ size_t unwind_by_rules(struct unwinder *unwinder, uint64_t *ips, enum unwind_end
     enum step step = STEP_DONE;
     ips[count++] = walk.place.ip;
     for (;;) {
-        struct cfi_rule rule = rule_find(&walk);
-        if (rule.kind == CFI_RULE_SIGNAL) /* it is not in a call */
+        struct cfi_rule rule = rule_find_anywhere(&walk);
+        if (rule.kind == CFI_RULE_SIGNAL || !walk.is_return) /* it is not in a call */
             ips[count - 1] = walk.place.ip;
-        step = step_by(&walk, rule, count == 1);
+        step = step_by(&walk, rule, !walk.is_return);
         if (step == STEP_HAND_OVER) {
             if (unwinder->library->address_space != NULL)
                 return 0;
             unwinder->missed++;
-            step = step_guess(&walk, count == 1);
+            step = step_guess(&walk, !walk.is_return);
         }
         if (step != STEP_DONE || count == UNWIND_FRAMES_MAX)
             break;

@@ -231,4 +231,60 @@ def test_deep_frames_that_come_back():
     near(1 - float(told[1]) / 100, cut, 0.03, "truncated, as the summary tells it")
 
 
+def strange(what, ms=700):
+    profile = both(program("strange"), what, ms).profile
+    expect(profile.total() > 0.8 * ms, f"{profile.total()} samples")
+    return profile
+
+
+@test
+def test_alloca():
+    profile = strange("alloca")
+    right = profile.share_where(lambda s: s.count("sized") == 51 and has_path(s, "main", "sized"))
+    expect(right > 0.98, f"whole: {right:.3f}; {profile.broken()}")
+
+
+COROUTINES = (("entry_0", "fifty", 0.5), ("entry_1", "thirty", 0.3), ("entry_2", "twenty", 0.2))
+
+
+@test(each=["context", "switched"])
+def test_coroutines(how):
+    """Each ends at its entry (makecontext: at what called that), and main is in none of them."""
+    profile = strange(how, 1500)
+    for entry, function, share in COROUTINES:
+        near(profile.share(function), share, 0.03, f"{function}; {profile.heaviest()}")
+        right = profile.share_where(
+            lambda s: has_path(s, entry, "coroutine", function)
+            and s.index(entry) == (2 if how == "context" else 1))
+        expect(right >= 0.995 * profile.share(function), f"{profile.paths_to(function)}")
+    expect(profile.share_where(is_cut) < 0.01, f"cut: {profile.heaviest()}")
+
+
+@test
+def test_assembly_without_unwind_information():
+    profile = strange("bare")
+    for path in (("calls_bare", "bare_leaf"), ("calls_bare", "bare_between", "work")):
+        near(profile.share_where(lambda s: has_path(s, "main", *path)), 0.5, 0.05, f"{path}")
+    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+
+
+@test
+def test_unwind_information_that_lies():
+    """What is nearer to the leaf than the lie is right, and every stack ends."""
+    profile = strange("lying")
+    for name in ("lying_large", "lying_small", "lying_loop"):
+        right = profile.share_where(lambda s: has_path(s, name, "work") and len(s) < 40)
+        near(right, 1 / 3, 0.05, f"{name}; {profile.heaviest()}")
+
+
+@test
+def test_wild_jumps():
+    """Through the handler that caught it, and the bad address, to whoever called that."""
+    profile = strange("wild")
+    right = profile.share_where(
+        lambda s: has_path(s, "main", "jumps_wildly") and "on_fault" in s and "work" in s)
+    expect(right > 0.98, f"{profile.heaviest()}")
+    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+
+
 main()
