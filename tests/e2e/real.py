@@ -52,7 +52,7 @@ def check_none_lost(result):
         raise Off(f"lost {lost}: {result.summary}")
 
 
-def check_real(who, result, name, executable, whole=0.995, least_us=800000):
+def check_real(who, result, name, executable, whole=0.995, least_us=250000):
     """Whole stacks, nothing of ours in them, nothing lost, and the sum is the CPU clock's."""
     profile = profile_of(result, name)
     roots = entry_root(executable)
@@ -79,7 +79,7 @@ def program_of(profile):
     return profile.path.name.split(".", 1)[1].rsplit(".", 2)[0]
 
 
-def check_tree(result, *programs, least_us=300000, whole=0.97, path="", marked=False):
+def check_tree(result, *programs, least_us=60000, whole=0.97, path="", marked=False):
     """Every profile of a process tree: the named programs are among them, the stacks of all whole
     but for a few, nothing of ours in them, and no CPU time missing that a process noted for itself.
 

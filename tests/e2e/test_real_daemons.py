@@ -100,7 +100,7 @@ def test_nginx(how):
     result = served([need("nginx"), "-p", "{directory}", "-c", "{directory}/conf", "-e", "log",
                      "-g", "daemon off; user root;"], work, directory=nginx_place)
     expect(result.status == 0, str(result))
-    check_tree(result, "nginx", least_us=200000)
+    check_tree(result, "nginx")
 
 
 @test(each=EVERYONE[:2])
@@ -120,7 +120,7 @@ def test_memcached(who):
     user = ["-u", "nobody"] if not who.user else []
     result = served([need("memcached"), "-s", "{directory}/s", "-t", "2", *user], work, who,
                     directory=lambda: private_directory(True))
-    check_tree(result, "memcached", least_us=20000, marked=True)
+    check_tree(result, "memcached", least_us=10000, marked=True)
 
 
 @test
