@@ -67,16 +67,12 @@ static unsigned rate_capped(unsigned asked_hz)
     return (unsigned)limit_hz;
 }
 
-/* Programs that wait for all their children with __WALL: one of ours would keep them waiting. What
- * they run is profiled all the same. */
-#define TRACERS "strace:ltrace:gdb:gdbserver:lldb*:rr"
-
 /* Is this program one to be profiled, by its name and by the options? */
 static bool is_wanted(const struct config *config, const char *program)
 {
     if (config->only[0] != '\0')
         return pattern_list_match(config->only, program);
-    return !pattern_list_match(TRACERS, program);
+    return !pattern_list_match(SESSION_TRACERS, program);
 }
 
 bool session_configure(struct session *session, const char *program, char *const *environment)

@@ -61,7 +61,7 @@ struct reports;
 /* Prints `top` of all files of a run on stderr, if there are any. */
 void views_top_reports(const struct reports *reports);
 
-/* ---- command_library.c: where the library is, and what it cannot be loaded into ---- */
+/* ---- command_library.c: where the library is ---- */
 
 /* Puts the library in front of LD_PRELOAD. On failure tells why and returns -1. */
 int library_preload(void);
@@ -72,11 +72,14 @@ int library_preload(void);
 bool installed_find(const char *name, const char *const *beside, const char *installed, int mode,
                     char *path, size_t size);
 
-/* Why the library said nothing from PROGRAM (looked up in PATH): a clause for the summary. */
-const char *library_absence_reason(const char *program);
-
 /* The file that execvp would run for PROGRAM. False where there is none. */
 bool path_search(const char *program, char *found, size_t size);
+
+/* ---- command_absence.c: programs without a profile ---- */
+
+/* Why the library said nothing from PROGRAM (looked up in PATH): a clause for the summary, valid
+ * until the next call. */
+const char *library_absence_reason(const char *program);
 
 /* ---- command_reports.c: what the helpers tell ---- */
 
@@ -103,7 +106,9 @@ struct reports {
     size_t buffered;
     struct report *list;
     size_t count, room;
-    uint64_t dropped; /* beyond REPORTS_MAX */
+    uint64_t dropped;        /* beyond REPORTS_MAX */
+    long began_ms, ended_ms; /* the run, by the monotonic clock */
+    uint64_t run_cpu_ns;     /* CPU time of all processes that were waited for */
 };
 
 enum { REPORTS_MAX = 200000 };

@@ -1,16 +1,9 @@
-/*
- * Where libselfsample.so lies (beside the command, in ../lib of it, or where it was installed), and
- * why a program may not have loaded it.
- */
+/* Where libselfsample.so lies: beside the command, in ../lib of it, or where it was installed. */
 #include "command.h"
 
-#include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define LIBRARY_NAME "libselfsample.so"
@@ -82,48 +75,4 @@ bool path_search(const char *program, char *found, size_t size)
         path += length + (path[length] == ':');
     }
     return false;
-}
-
-/* A dynamically linked program names its loader. */
-static bool names_loader(int fd, const Elf64_Ehdr *header)
-{
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        Elf64_Phdr segment;
-        off_t offset = (off_t)(header->e_phoff + i * sizeof segment);
-        if (pread(fd, &segment, sizeof segment, offset) != (ssize_t)sizeof segment)
-            return true;
-        if (segment.p_type == PT_INTERP)
-            return true;
-    }
-    return false;
-}
-
-/* The same for a file that is not setuid. */
-static const char *absence_by_format(int fd)
-{
-    Elf64_Ehdr header;
-    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return "it is a script, whose interpreter may be static or setuid or clean the environment";
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
-        return "it is not an x86-64 program, as the library is";
-    if (!names_loader(fd, &header))
-        return "it is linked statically, so that no loader can preload anything";
-    return NULL;
-}
-
-const char *library_absence_reason(const char *program)
-{
-    const char *reason = NULL;
-    char path[PATH_MAX];
-    struct stat status;
-    int fd = path_search(program, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        if (fstat(fd, &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)) != 0)
-            reason = "it is a setuid program, into which the loader preloads nothing";
-        else
-            reason = absence_by_format(fd);
-        close(fd);
-    }
-    return reason ? reason : "SELFSAMPLE_ONLY or SELFSAMPLE_ENABLED may leave it out";
 }

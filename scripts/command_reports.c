@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,9 +51,26 @@ static int fifo_make(struct reports *reports)
     return setenv("SELFSAMPLE_REPORT", path, 1);
 }
 
+static long monotonic_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static uint64_t children_cpu_ns(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_CHILDREN, &usage) != 0)
+        return 0;
+    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+}
+
 int reports_open(struct reports *reports)
 {
     reports->read_fd = reports->write_fd = -1;
+    reports->began_ms = monotonic_ms();
     if (fifo_make(reports) == 0)
         return 0;
     tell("%s: %s", reports->directory, strerror(errno));
@@ -254,13 +272,6 @@ size_t reports_running(const struct reports *reports)
     return count_open(reports, true);
 }
 
-static long monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* A program may end before its helper got as far as the FIFO. Our own end is still open here, so
  * that poll sleeps rather than tells that nobody writes. */
 static void first_report_wait(struct reports *reports)
@@ -273,6 +284,8 @@ static void first_report_wait(struct reports *reports)
 
 void reports_wait(struct reports *reports)
 {
+    reports->ended_ms = monotonic_ms();
+    reports->run_cpu_ns = children_cpu_ns();
     first_report_wait(reports);
     long start_ms = monotonic_ms();
     close(reports->write_fd);

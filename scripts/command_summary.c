@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILES_TOLD = 5 };
+enum {
+    FILES_TOLD = 5,
+    EXPLAINED_MS = 200, /* less time than this needs no explanation */
+};
 
 /* Of the whole process tree. Processes too short for a file are counted apart from all the rest,
  * so that the figures are those of the files. */
@@ -185,17 +188,41 @@ static void tell_files(const struct reports *reports)
     free(list);
 }
 
+/* A clause for a run without any file that took its time: where that went. Else "". */
+static void no_file_hint(const struct reports *reports, const struct totals *totals, char *hint,
+                         size_t size)
+{
+    long run_ms = reports->ended_ms - reports->began_ms;
+    uint64_t known_ns = totals->too_short_ns + totals->helper_cpu_ns;
+    double others_ms = ((double)reports->run_cpu_ns - (double)known_ns) / 1e6;
+    hint[0] = 0;
+    if (totals->files != 0 || run_ms < EXPLAINED_MS)
+        return;
+    if (others_ms >= EXPLAINED_MS)
+        snprintf(hint, size,
+                 "; %.1f s of CPU time went into programs that are not profiled: static or setuid, "
+                 "left out by an option, or run without LD_PRELOAD",
+                 others_ms / 1000);
+    else if (others_ms < (double)run_ms / 10)
+        snprintf(hint, size,
+                 "; the run took %.1f s: it slept or waited, and only CPU time is sampled",
+                 (double)run_ms / 1000);
+}
+
 /* OTHERS: processes that are not in the totals. */
-static void tell_too_short(const struct totals *totals, uint64_t others)
+static void tell_too_short(const struct reports *reports, const struct totals *totals,
+                           uint64_t others)
 {
     char used[64] = ""; /* what is known of it */
+    char hint[256];
+    no_file_hint(reports, totals, hint, sizeof hint);
     if (totals->too_short_ns != 0)
         snprintf(used, sizeof used, "%.1f ms of CPU time, ", (double)totals->too_short_ns / 1e6);
     if (totals->too_short == 1 && totals->processes + others == 0)
-        tell("no file was written: too short: %sless than one period", used);
+        tell("no file was written: too short: %sless than one period%s", used, hint);
     else if (totals->too_short != 0)
-        tell("%zu %s too short for a file: %sless than one period each", totals->too_short,
-             processes(totals->too_short), used);
+        tell("%zu %s too short for a file: %sless than one period each%s", totals->too_short,
+             processes(totals->too_short), used, others == 0 ? hint : "");
 }
 
 /* What keeps the figures from being the whole truth. */
@@ -217,7 +244,7 @@ static void tell_gaps(const struct reports *reports, const struct totals *totals
              processes(reports->dropped));
     if (totals->processes != 0 && totals->files == 0 && totals->error == NULL)
         tell("no file was written: there was no sample");
-    tell_too_short(totals, silent + running);
+    tell_too_short(reports, totals, silent + running);
 }
 
 void summary_tell(const struct reports *reports, const char *program)
