@@ -122,6 +122,19 @@ def test_mini_debug_info():
     check_named(run(binary, 1100).profile)
 
 
+@test(each=["-no-pie", "-pie"])
+def test_code_in_two_segments(kind):
+    """A function in a segment of its own, far from the rest of the code."""
+    directory = private_directory()
+    made, moved, binary = (directory / name for name in ("split.o", "moved.o", "split"))
+    tool("gcc", "-O2", "-ffunction-sections", "-fPIE", "-c", SOURCES / "split.c", "-o", made)
+    tool("objcopy", "--rename-section", ".text.thirty=.far", made, moved)
+    tool("gcc", kind, moved, "-Wl,--section-start=.far=0x7000000", "-o", binary)
+    headers = subprocess.run(["readelf", "-lW", binary], capture_output=True, text=True).stdout
+    expect(len(re.findall(r"LOAD .* R E ", headers)) == 2, headers)
+    check_named(run(binary, 1100).profile)
+
+
 @test(each=["deleted", "replaced"])
 def test_file_changes_while_it_runs(how):
     """Right names, never those of the new file."""
