@@ -5,7 +5,7 @@ import re
 import shutil
 
 from folded import entry_root
-from harness import Off, Skip, bare, check_sum, expect, need, run, same, top_directory
+from harness import Off, Skip, bare, check_sum, expect, measured, need, run, same, top_directory
 
 _bare_runs = {}
 
@@ -56,10 +56,10 @@ def check_real(who, result, name, executable, whole=0.995, least_us=250000):
     """Whole stacks, nothing of ours in them, nothing lost, and the sum is the CPU clock's."""
     profile = profile_of(result, name)
     roots = entry_root(executable)
-    expect(profile.total() > least_us, f"only {profile.total()} us: too little to judge")
+    measured(profile.total() > least_us, f"only {profile.total()} us: too little to judge")
     expect(not profile.ours(), f"frames of ours: {profile.ours()}")
-    expect(profile.whole_share(roots) >= whole,
-           f"whole {profile.whole_share(roots):.4f}: {profile.broken(roots)}")
+    measured(profile.whole_share(roots) >= whole,
+             f"whole {profile.whole_share(roots):.4f}: {profile.broken(roots)}")
     check_none_lost(result)
     check_sum(result, profile, of=name)
     kernel = profile.sum_where(lambda stack: stack[-1].endswith("_[k]"))
@@ -90,7 +90,7 @@ def check_tree(result, *programs, least_us=60000, whole=0.97, path="", marked=Fa
     names = {program_of(p) for p in profiles}
     expect(set(programs) <= names, f"profiles of {sorted(names)}, wanted {programs}")
     total = sum(p.total() for p in profiles)
-    expect(total >= least_us, f"only {total} us: too little to judge")
+    measured(total >= least_us, f"only {total} us: too little to judge")
     good = seen = 0
     broken = []
     for profile in profiles:
@@ -100,8 +100,8 @@ def check_tree(result, *programs, least_us=60000, whole=0.97, path="", marked=Fa
         seen += part
         good += profile.whole_share(roots) * part
         broken += [profile.broken(roots)] if profile.whole_share(roots) < whole else []
-    expect(good >= whole * seen, f"whole {good / max(1, seen):.4f}: {broken[:2]}")
+    measured(good >= whole * seen, f"whole {good / max(1, seen):.4f}: {broken[:2]}")
     # Processes that leave by _exit, or are killed, do not note their clocks.
     noted_ms = sum(end - start for _, _, start, end, _, _ in result.process_clocks) / 1e6
-    expect(total / 1000 > noted_ms * 0.97 - 1.5 * len(result.process_clocks) - 6,
-           f"{total / 1000:.0f} ms seen, {noted_ms:.0f} ms noted by the processes themselves")
+    measured(total / 1000 > noted_ms * 0.97 - 1.5 * len(result.process_clocks) - 6,
+             f"{total / 1000:.0f} ms seen, {noted_ms:.0f} ms noted by the processes themselves")

@@ -4,7 +4,7 @@
 import os
 import time
 
-from harness import (EVERYONE, Off, Skip, bare, both, expect, helpers, main, near_ms, program, run,
+from harness import (EVERYONE, Off, Skip, bare, both, expect, helpers, main, measured, near_ms, program, run,
                      same, test)
 
 BIG_MB = 512
@@ -22,7 +22,7 @@ def test_two_hundred_children():
     children = [p for p in profiles if "in_child" in p.functions()]
     expect(len(parents) == 1 and len(children) == 200 and len(profiles) == 201,
            f"{len(parents)} parents, {len(children)} children, {len(profiles)} files")
-    expect("in_child" not in parents[0].functions(), "children's samples are with the parent")
+    measured("in_child" not in parents[0].functions(), "children's samples are with the parent")
     near_ms(parents[0].share("in_parent") * parents[0].total(), 400, 12, "samples of the parent")
     counts = [p.share("in_child") * p.total() for p in children]
     near_ms(sum(counts), 200 * 20, 200, "samples of the children")
@@ -46,7 +46,7 @@ def test_forks_under_load():
     # A helper that got no processor in its child's few ms knows the child's first records only.
     expect(len(result.profiles) > 390, f"{len(result.profiles)} profiles of 400 children")
     children = [p for p in result.profiles if "in_child" in p.functions()]
-    expect(len(children) > 320, f"{len(children)} of 400 children seen in their own function")
+    measured(len(children) > 320, f"{len(children)} of 400 children seen in their own function")
 
 
 @test
@@ -74,7 +74,7 @@ def test_fork_with_much_memory():
         result.quiet()
         medians_us.append(int((result.directory / "median").read_text()))
     parent = max(result.profiles, key=lambda p: p.total())
-    expect(parent.share("in_parent") * parent.total() > 2000, f"{parent.total()} samples")
+    measured(parent.share("in_parent") * parent.total() > 2000, f"{parent.total()} samples")
     if medians_us[1] > 3 * medians_us[0] + 10000:
         raise Off(f"a fork takes {medians_us[1]} us, bare {medians_us[0]}")
 
@@ -87,7 +87,7 @@ def test_spawns():
     expect(len(mine) == 1, f"{len(mine)} profiles of the parent: {result.files()[:5]}")
     counted = mine[0].share("in_parent") * mine[0].total()
     near_ms(counted, 500, 15, "samples in in_parent")
-    expect(mine[0].whole_share() > 0.98, f"not whole: {mine[0].broken()}")
+    measured(mine[0].whole_share() > 0.98, f"not whole: {mine[0].broken()}")
 
 
 @test
@@ -99,9 +99,9 @@ def test_exec_itself():
     counts = [p.share("in_image") * p.total() for p in profiles]
     # The task clock also counts what a hypervisor takes, and after an exec nothing is left to tell.
     near = [count for count in counts if 44 <= count <= 56]
-    expect(len(near) >= 17, f"samples per image, wanted 50: {counts}")
+    measured(len(near) >= 17, f"samples per image, wanted 50: {counts}")
     near_ms(sum(near), 50 * len(near), 1.5 * len(near), "samples of all those images")
-    expect(min(counts) >= 44, f"samples per image, wanted 50: {counts}")
+    measured(min(counts) >= 44, f"samples per image, wanted 50: {counts}")
 
 
 @test

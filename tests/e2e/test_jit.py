@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from folded import has_path
-from harness import (USER_ID, Skip, expect, main, near, need, need_root, private_directory, program,
+from harness import (USER_ID, Skip, expect, main, measured, near, need, need_root, private_directory, program,
                      run, test)
 
 OUTER = "js outer: of the page"
@@ -48,7 +48,7 @@ def check_named(profile):
     near(profile.leaf_share(OUTER), 1 / 3, 0.06, f"outer; {profile.heaviest()}")
     right = profile.share_where(lambda s: has_path(s, "main", "call_code", OUTER, "inner"))
     near(right, 2 / 3, 0.06, f"main;call_code;outer;inner; {profile.heaviest()}")
-    expect(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
 
 
 @test(each=["named", "late", "gone"])
@@ -75,7 +75,7 @@ def test_page_without_map():
     near(right, 1, 0.03, f"[jit]; {profile.heaviest()}")
     twice = [s for s in profile.stacks if has_path(s, "[jit]", "[jit]")]
     expect(not twice, f"{twice[:2]}")
-    expect(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
 
 
 @test(each=["reused", "again"])
@@ -113,7 +113,7 @@ def test_stub_without_a_frame_pointer():
     profile = run_jit(binary, "stub").profile
     right = profile.share_where(lambda s: has_path(s, "main", "call_stub", "stub", "below_stub"))
     near(right, 1, 0.03, profile.heaviest())
-    expect(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
 
 
 @test(each=["owner", "link", "pipe"])
@@ -136,7 +136,7 @@ def test_map_that_is_refused(what):
     result = page("nothing", meanwhile=put, user=True)
     expect(result.stderr.count(b"\n") == 1 and b".map: it " in result.stderr and
            b"[jit]" in result.stderr, f"{result.stderr!r}")
-    expect(result.profile.share("[jit]") > 0.97, result.profile.heaviest())
+    measured(result.profile.share("[jit]") > 0.97, result.profile.heaviest())
     expect("wrong" not in result.profile.functions(), result.profile.heaviest())
 
 
@@ -217,16 +217,16 @@ def test_node():
     for function in ("fib", "spin"):
         expect(share_like(profile, rf"^JS:.?{function} .*busy\.js") > 0.15,
                f"{function}: {profile.heaviest()}")
-    expect(profile.share("[jit]") < 0.05, f"[jit]: {profile.heaviest()}")
-    expect(profile.whole_share() > 0.97, f"not whole: {profile.broken()}")
+    measured(profile.share("[jit]") < 0.05, f"[jit]: {profile.heaviest()}")
+    measured(profile.whole_share() > 0.97, f"not whole: {profile.broken()}")
 
 
 @test
 def test_node_without_map():
     profile = run_jit(need("node"), source("busy.js", NODE)).profile
-    expect(profile.share("[jit]") > 0.5, profile.heaviest())
+    measured(profile.share("[jit]") > 0.5, profile.heaviest())
     expect(not any(has_path(s, "[jit]", "[jit]") for s in profile.stacks), "[jit];[jit]")
-    expect(profile.whole_share() > 0.97, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.97, f"not whole: {profile.broken()}")
 
 
 @test
@@ -242,8 +242,8 @@ def test_java():
     profile = result.profile
     for function in (r"int Busy\.fib\(int\)", r"long Busy\.spin\(int\)"):
         expect(share_like(profile, function) > 0.1, f"{function}: {profile.heaviest()}")
-    expect(profile.share("[jit]") < 0.05, f"[jit]: {profile.heaviest()}")
-    expect(profile.whole_share() > 0.95, f"not whole: {profile.broken()}")
+    measured(profile.share("[jit]") < 0.05, f"[jit]: {profile.heaviest()}")
+    measured(profile.whole_share() > 0.95, f"not whole: {profile.broken()}")
 
 
 def python_with_trampolines():
@@ -263,14 +263,14 @@ def test_python():
     for function in ("fib", "spin", "work"):
         expect(share_like(profile, rf"^py::{function}:.*busy\.py") > 0.2,
                f"{function}: {profile.heaviest()}")
-    expect(profile.whole_share() > 0.97, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.97, f"not whole: {profile.broken()}")
 
 
 @test
 def test_luajit():
     """It writes no map, and its traces have no frames: one frame each."""
     profile = run_jit(need("luajit"), source("busy.lua", LUA)).profile
-    expect(profile.share("[jit]") > 0.8, profile.heaviest())
+    measured(profile.share("[jit]") > 0.8, profile.heaviest())
     wrong = [s for s in profile.stacks if "[jit]" in s and s[1:3] != ("[truncated]", "[jit]")]
     expect(len(wrong) < 5, f"{wrong[:2]}")
 

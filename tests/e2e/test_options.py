@@ -5,7 +5,7 @@ import re
 import time
 
 from folded import Profile
-from harness import (both, check_sum, expect, main, near, near_ms, need_root, paranoid,
+from harness import (both, check_sum, expect, main, measured, near, near_ms, need_root, paranoid,
                      private_directory, program, run, test)
 
 WRONG = [("RATE", "fast"), ("RATE", "0"), ("RATE", "-5"), ("STACK", "70000"), ("STACK", "x"),
@@ -154,7 +154,7 @@ def test_only():
 def test_children_no():
     result = both(program("forks"), 5, 50000, options={"CHILDREN": "no"})
     near_ms(result.profile.total(), 400, 30, "samples of the parent")
-    expect("in_child" not in result.profile.functions(), "a child is in the parent's profile")
+    measured("in_child" not in result.profile.functions(), "a child is in the parent's profile")
     result = both("/bin/sh", "-c", f'{program("work")} 200000; :', options={"CHILDREN": "no"})
     expect(not [p for p in result.profiles if ".work." in p.path.name], f"{result.files()}")
 
@@ -179,7 +179,7 @@ def test_stack_size():
     shapes = program("shapes")
     small = run(shapes, "deep", 500, options={"STACK": 1024}).profile
     large = run(shapes, "deep", 500, options={"STACK": 65528}).profile
-    expect(large.whole_share() > 0.99, f"large copies: {large.broken()}")
+    measured(large.whole_share() > 0.99, f"large copies: {large.broken()}")
     good = small.whole_share() + small.share_where(lambda s: s[1:2] == ("[truncated]",))
     expect(good > 0.99, f"neither whole nor marked: {small.broken()}")
 

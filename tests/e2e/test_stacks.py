@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from folded import entry_root, has_path, is_whole, thread_roots, user_frames
-from harness import Skip, both, expect, main, near, private_directory, program, run, test
+from harness import Skip, both, expect, main, measured, near, private_directory, program, run, test
 
 VARIANTS = {
     "omit-frame-pointer": "-fomit-frame-pointer",
@@ -31,9 +31,9 @@ def check_split(profile):
     for function, share in SHARES:
         near(profile.share(function), share, 0.03, f"{function}; heaviest: {profile.heaviest()}")
         right = profile.share_where(lambda s: has_path(s, "main", "middle", function))
-        expect(right >= 0.995 * profile.share(function),
-               f"{function} is not below middle and main: {profile.paths_to(function)}")
-    expect(profile.whole_share() > 0.995, f"not whole: {profile.broken()}")
+        measured(right >= 0.995 * profile.share(function),
+                 f"{function} is not below middle and main: {profile.paths_to(function)}")
+    measured(profile.whole_share() > 0.995, f"not whole: {profile.broken()}")
 
 
 @test(each=VARIANTS)
@@ -68,7 +68,7 @@ def test_stripped(flags):
         wanted = {f"{stripped.name}+0x{starts[function] + b:x}" for b in {0, base}}
         near(sum(profile.share(frame) for frame in wanted), share, 0.03, f"{function} {wanted}")
     roots = entry_root(stripped)
-    expect(profile.whole_share(roots) > 0.995, f"not whole: {profile.broken(roots)}")
+    measured(profile.whole_share(roots) > 0.995, f"not whole: {profile.broken(roots)}")
 
 
 @test
@@ -81,7 +81,7 @@ def test_static_pie_steps_aside():
 def shape(name, ms=1100):
     profile = both(program("shapes"), name, ms).profile
     expect(profile.total() > 1000, f"{profile.total()} samples")
-    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
     return profile
 
 
@@ -116,14 +116,14 @@ def test_prologue():
 @test
 def test_plt():
     profile = shape("plt")
-    expect(profile.share("caller") > 0.98, f"caller has {profile.share('caller'):.3f}")
+    measured(profile.share("caller") > 0.98, f"caller has {profile.share('caller'):.3f}")
 
 
 @test
 def test_ifunc():
     profile = shape("ifunc")
-    expect(profile.share("caller") > 0.98, f"caller has {profile.share('caller'):.3f}")
-    expect(profile.share("chosen") > 0.02, f"chosen has {profile.share('chosen'):.3f}")
+    measured(profile.share("caller") > 0.98, f"caller has {profile.share('caller'):.3f}")
+    measured(profile.share("chosen") > 0.02, f"chosen has {profile.share('chosen'):.3f}")
 
 
 @test
@@ -137,7 +137,7 @@ def test_tail_call():
 @test
 def test_vdso():
     profile = shape("vdso")
-    expect(profile.share("caller") > 0.98, f"caller has {profile.share('caller'):.3f}")
+    measured(profile.share("caller") > 0.98, f"caller has {profile.share('caller'):.3f}")
     named = [f for f in profile.functions() if "vdso" in f or "clock_gettime" in f]
     expect(any("clock_gettime" in f for f in named), f"the vDSO's function has no name: {named}")
 
@@ -156,7 +156,7 @@ def test_deeper_than_the_copy():
     profile = result.profile
     right = profile.share_where(lambda s: s.count("deeper") == 61 and "innermost" in s)
     expect(right > 0.98, f"61 frames above innermost in {right:.3f}")
-    expect(profile.whole_share() > 0.99, f"whole: {profile.whole_share():.4f}")
+    measured(profile.whole_share() > 0.99, f"whole: {profile.whole_share():.4f}")
 
 
 @test
@@ -167,7 +167,7 @@ def test_signal_stack():
         lambda s: s.count("filler") == 30 and has_path(s, "main", "filler")
         and has_path(s, "filler", "interrupted", "raise") and "in_handler" in s)
     expect(right > 0.98, f"whole and in order: {right:.3f}; {profile.broken()}")
-    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
 def deepest(how, ms=2000):
@@ -215,7 +215,7 @@ def test_deep_after_long_shallow():
     profile = deepest("late", 3600)
     frames = profile.share_where(lambda s: s.count("again") == 10 and "innermost" in s)
     near(frames, 1 / 3, 0.03, "deep and whole")
-    expect(profile.whole_share() > 0.97, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.97, f"not whole: {profile.broken()}")
 
 
 @test
@@ -256,8 +256,8 @@ def test_coroutines(how):
         right = profile.share_where(
             lambda s: has_path(s, entry, "coroutine", function)
             and s.index(entry) == (2 if how == "context" else 1))
-        expect(right >= 0.995 * profile.share(function), f"{profile.paths_to(function)}")
-    expect(profile.share_where(is_cut) < 0.01, f"cut: {profile.heaviest()}")
+        measured(right >= 0.995 * profile.share(function), f"{profile.paths_to(function)}")
+    measured(profile.share_where(is_cut) < 0.01, f"cut: {profile.heaviest()}")
 
 
 @test
@@ -265,7 +265,7 @@ def test_assembly_without_unwind_information():
     profile = strange("bare")
     for path in (("calls_bare", "bare_leaf"), ("calls_bare", "bare_between", "work")):
         near(profile.share_where(lambda s: has_path(s, "main", *path)), 0.5, 0.05, f"{path}")
-    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
 @test
@@ -284,7 +284,7 @@ def test_wild_jumps():
     right = profile.share_where(
         lambda s: has_path(s, "main", "jumps_wildly") and "on_fault" in s and "work" in s)
     expect(right > 0.98, f"{profile.heaviest()}")
-    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
 main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Threads: all covered, by whatever call they were made, with true shares and names."""
 
-from harness import (EVERYONE, Skip, bare, both, check_sum, expect, main, near, near_ms, need_root,
+from harness import (EVERYONE, Skip, bare, both, check_sum, expect, main, measured, near, near_ms, need_root,
                      program, run, same, shared, test)
 
 
@@ -13,7 +13,7 @@ def test_eight_equal_burners(who):
         near(profile.thread_share(f"burner-{i}") * 8, 1.0, 0.05, f"share of burner-{i}")
     near(profile.share("sixty"), 0.6, 0.03, "sixty")
     near(profile.share("thirty"), 0.3, 0.03, "thirty")
-    expect(profile.whole_share() > 0.995, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.995, f"not whole: {profile.broken()}")
 
 
 @test
@@ -32,7 +32,7 @@ def test_kind(kind):
     same(without, result)
     profile = result.profile
     near_ms(profile.share("in_thread") * profile.total(), 400, 12, "samples in the thread")
-    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
     expect(not profile.ours(), f"frames of ours: {profile.ours()}")
 
 
@@ -40,14 +40,14 @@ def test_kind(kind):
 def test_std_thread():
     profile = both(program("stdthread.cc")).profile
     near_ms(profile.share("in_thread") * profile.total(), 900, 27, "samples in the threads")
-    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
 @test
 def test_openmp():
     profile = both(program("openmp"), env={"OMP_WAIT_POLICY": "passive"}).profile
     near_ms(profile.share("in_loop") * profile.total(), 800, 24, "samples in the loop")
-    expect(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
 
 
 @test(each=["before", "after"])
@@ -67,7 +67,7 @@ def test_unusual_ends(who):
     for function in ("small_stack", "own_stack", "cancelled", "exited", "in_tsd_destructor",
                      "in_cleanup", "detached"):
         near_ms(profile.share(function) * profile.total(), 100, 6, f"samples in {function}")
-    expect(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
 @test
