@@ -170,8 +170,8 @@ def test_signal_stack():
     measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
-def deepest(how, ms=2000):
-    profile = both(program("deepstacks"), how, ms).profile
+def deepest(how, ms=1500):
+    profile = run(program("deepstacks"), how, ms).profile
     expect(profile.total() > 0.8 * ms, f"{profile.total()} samples")
     return profile
 
@@ -196,7 +196,7 @@ def test_far_deeper_than_the_copy(case):
 @test(each=["fast", "turns"])
 def test_deep_frames_that_change(how):
     """No stack that the program never had: cut and marked instead."""
-    profile = deepest(how, 3000)
+    profile = deepest(how, 2500)
     seen = {"left": 0, "right": 0}
     for stack, count in profile.stacks.items():
         sides = {side for side in seen if side in stack or side + "_leaf" in stack}
