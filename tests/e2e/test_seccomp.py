@@ -57,7 +57,7 @@ for name in b"perf_event_open", b"prctl", b"wait4", b"getpid", b"process_vm_read
     assert library.seccomp_rule_add(context, 0x80000000, number, 0) == 0  # kill the process
 assert library.seccomp_load(context) == 0
 def work():
-    for _ in range(3000000):
+    for _ in range(12000000):
         pass
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
