@@ -79,6 +79,9 @@ struct node *stacks_child(struct stacks *stacks, struct node *parent, struct nam
         struct name *name;
     } key = {parent, name};
     struct node_entry *entry;
+    /* Files stand depth first: most often it is the branch that was made last. */
+    if (parent->first_child != NULL && parent->first_child->name == name)
+        return parent->first_child;
     HASH_FIND(hh, stacks->index->nodes, &key, sizeof key, entry);
     if (entry != NULL)
         return &entry->node;

@@ -312,6 +312,11 @@ def test_convert_to_speedscope():
     found, _ = speedscope(view("convert", "--to", "speedscope", "--roots", 0, one))
     expect(found == {("all threads", *s): count for s, count in stacks.items()}, "no threads")
 
+    merged = {("app",): 5, ("app", "main"): 4, ("app", "main", "f"): 3}
+    found, _ = speedscope(view("convert", "--to", "speedscope", "--roots", 2,
+                               write(directory / "merged", merged)))
+    expect(found == {("app", "app"): 5, ("app: main", "main"): 4, ("app: main", "f"): 3}, f"{found}")
+
     (directory / "bytes").write_bytes(b"main;\xff\xc3\x28\x1b[31m 4\nmain 2\n")
     found, _ = speedscope(view("convert", "--to", "speedscope", directory / "bytes"))
     expect(found == {("main", "\ufffd\ufffd(\x1b[31m"): 4, ("main", "main"): 2}, f"{found}")
