@@ -8,7 +8,12 @@
 
 #include "sort.h"
 
-#define PATH_FRAMES 1024u /* of a stack that are collected in one walk from its leaf */
+#define PATH_FRAMES 16384u /* of a stack that are collected in one walk from its leaf */
+
+/* A program that recurses for ever has another deep stack in each sample. Once the file is as long
+ * as this, of deeper stacks than that only the ends are written. */
+#define WHOLE_BYTES  (32u * 1024 * 1024)
+#define SHORT_FRAMES 1024u
 
 struct folding {
     const struct profile *profile; /* as sampled */
@@ -65,20 +70,33 @@ static void path_collect(const struct profile *profile, const struct profile_nod
     }
 }
 
-/* A stack is known from its leaf and written from its root. */
-static void line_put(const struct folding *folding, const struct profile *profile, uint32_t index,
-                     uint64_t count)
+/* COUNT frames of the stack that ends at NODE, those above depth FIRST. A stack is known from its
+ * leaf and written from its root. */
+static void frames_put(const struct folding *folding, const struct profile *profile,
+                       const struct profile_node *leaf, uint32_t first, uint32_t count)
 {
-    const struct profile_node *leaf = profile_node_at(profile, index);
     uint32_t frames[PATH_FRAMES];
-    for (uint32_t first = 0; first < leaf->depth; first += PATH_FRAMES) {
-        uint32_t part = leaf->depth - first < PATH_FRAMES ? leaf->depth - first : PATH_FRAMES;
+    for (uint32_t end = first + count; first < end; first += PATH_FRAMES) {
+        uint32_t part = end - first < PATH_FRAMES ? end - first : PATH_FRAMES;
         path_collect(profile, leaf, first, part, frames);
         for (uint32_t i = 0; i < part; i++) {
             if (first + i > 0)
                 outfile_put(folding->out, ";", 1);
             line_frame_put(folding, frames[i]);
         }
+    }
+}
+
+static void line_put(const struct folding *folding, const struct profile *profile, uint32_t index,
+                     uint64_t count)
+{
+    const struct profile_node *leaf = profile_node_at(profile, index);
+    if (leaf->depth <= SHORT_FRAMES || folding->out->bytes < WHOLE_BYTES) {
+        frames_put(folding, profile, leaf, 0, leaf->depth);
+    } else {
+        frames_put(folding, profile, leaf, 0, SHORT_FRAMES / 2);
+        outfile_put(folding->out, ";" FOLDED_LEFT_OUT, sizeof FOLDED_LEFT_OUT);
+        frames_put(folding, profile, leaf, leaf->depth - SHORT_FRAMES / 2, SHORT_FRAMES / 2);
     }
     char ending[32];
     struct text text = text_over(ending, sizeof ending);

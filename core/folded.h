@@ -26,6 +26,9 @@
 /* Code whose functions are not known. Such frames that call each other are written as one. */
 #define FOLDED_NAMELESS "[jit]"
 
+/* Stands for the frames in the midst of a very deep stack, in a file that would be too long. */
+#define FOLDED_LEFT_OUT "[...]"
+
 /* What a frame of the profile is called: without `;` and control characters (see
  * folded_clean_name), and valid until folded_write returns. NULL and "" are shown as [unknown]. It
  * may be asked more than once for the same frame. */

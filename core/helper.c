@@ -89,8 +89,11 @@ static void on_second(int signal, siginfo_t *info, void *context)
     if (helper->is_last_work || helper_app_is_gone(helper))
         helper->last_seconds++;
     if (helper->stuck_seconds >= HELPER_STUCK_SECONDS ||
-        helper->last_seconds >= HELPER_LAST_SECONDS)
+        helper->last_seconds >= HELPER_LAST_SECONDS) {
+        if (helper->give_up != NULL)
+            helper->give_up(helper->give_up_context);
         sys1(SYS_exit_group, STATUS_STUCK);
+    }
 }
 
 static void watchdog_start(void)

@@ -29,7 +29,9 @@ struct helper {
     void (*run)(void *context);
     void *context;
     bool is_last_work;
-    uint32_t beats, beats_seen; /* by the watchdog */
+    void (*give_up)(void *context); /* called, if set, before the watchdog ends the helper: */
+    void *give_up_context;          /* in the midst of whatever it was at */
+    uint32_t beats, beats_seen;     /* by the watchdog */
     uint32_t stuck_seconds, last_seconds;
     uint8_t *memory; /* thread block and stack */
     size_t memory_bytes;

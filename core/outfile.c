@@ -99,6 +99,8 @@ static void buffer_flush(struct outfile *out)
 {
     if (out->error == 0)
         out->error = write_all(out->fd, out->buffer, out->buffered);
+    if (out->progress != NULL)
+        __atomic_add_fetch(out->progress, 1, __ATOMIC_RELAXED);
     out->buffered = 0;
 }
 

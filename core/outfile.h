@@ -30,12 +30,13 @@
 
 /* Some 80 KB: not for the helper's stack. */
 struct outfile {
-    int directory_fd; /* the caller's; paths are relative to it */
-    int fd;           /* of the temporary file; -1: none */
-    int committed_fd; /* keeps the inode of the committed file from being reused; -1: none */
-    int error;        /* the first since outfile_begin; 0: none */
-    bool in_place;    /* fd is a copy of committed_fd: no other file can be made */
-    uint64_t bytes;   /* written since outfile_begin, the buffered ones included */
+    int directory_fd;   /* the caller's; paths are relative to it */
+    int fd;             /* of the temporary file; -1: none */
+    int committed_fd;   /* keeps the inode of the committed file from being reused; -1: none */
+    int error;          /* the first since outfile_begin; 0: none */
+    bool in_place;      /* fd is a copy of committed_fd: no other file can be made */
+    uint64_t bytes;     /* written since outfile_begin, the buffered ones included */
+    uint32_t *progress; /* counts writes, for whoever waits; NULL: nobody does */
     size_t buffered;
     char path[OUTPATH_BYTES];      /* wanted */
     char name[OUTPATH_BYTES];      /* had: that of the committed file; "": none */

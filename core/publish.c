@@ -136,6 +136,7 @@ static int write_into(struct publisher *publisher, struct outfile *out, struct o
     int result = outfile_begin(out);
     if (result != 0)
         return result;
+    out->progress = &session->progress;
     struct arena_mark mark = arena_mark(&publisher->arena);
     struct arena scratch;
     arena_init(&scratch, ARENA_BYTES_MAX);
@@ -416,4 +417,14 @@ void publisher_fail(struct publisher *publisher, int error)
     tell(publisher, &summary, error);
     publisher->session->finish_result = error;
     __atomic_store_n(&publisher->session->progress, SESSION_DONE, __ATOMIC_RELEASE);
+}
+
+void publisher_give_up(void *context)
+{
+    struct publisher *publisher = context;
+    if (publisher->out != NULL)
+        outfile_abort(publisher->out);
+    if (publisher->places != NULL)
+        outfile_abort(publisher->places);
+    publisher_fail(publisher, -ETIMEDOUT);
 }

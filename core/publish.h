@@ -71,4 +71,8 @@ void publisher_close(struct publisher *publisher);
 /* There will be no profile: tells why. Nothing is left to do then. */
 void publisher_fail(struct publisher *publisher, int error);
 
+/* The same for a helper that takes too long, at any moment: nothing half-written is left. CONTEXT
+ * is the publisher. */
+void publisher_give_up(void *context);
+
 #endif

@@ -93,6 +93,8 @@ static bool run_init(struct run *run, struct session *session)
     };
     run->started_ns = run->checkpointed_ns = sys_clock_ns(CLOCK_MONOTONIC);
     publisher_init(&run->publisher, session, &run->collector);
+    session->helper.give_up_context = &run->publisher;
+    session->helper.give_up = publisher_give_up;
     housekeeping_init(&run->house, &run->collector);
     return collector_init(&run->collector, &setup) == 0;
 }

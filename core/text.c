@@ -130,7 +130,7 @@ static const struct {
     {ELOOP, "Too many levels of symbolic links (ELOOP)"},
     {EOVERFLOW, "Value too large for defined data type (EOVERFLOW)"},
     {EOPNOTSUPP, "Operation not supported (EOPNOTSUPP)"},
-    {ETIMEDOUT, "Connection timed out (ETIMEDOUT)"},
+    {ETIMEDOUT, "It took too long (ETIMEDOUT)"},
     {ESTALE, "Stale file handle (ESTALE)"},
     {EDQUOT, "Disk quota exceeded (EDQUOT)"},
 };

@@ -298,6 +298,40 @@ TEST(without_memory_the_sums_stay)
     done();
 }
 
+static unsigned frames_in(const char *line)
+{
+    unsigned frames = 1;
+    for (; *line != ' '; line++)
+        frames += *line == ';';
+    return frames;
+}
+
+/* Only once the file is long: else a recursion for ever would make one of gigabytes. */
+TEST(of_very_deep_stacks_the_ends_are_written_in_a_long_file)
+{
+    static uint32_t frames[5000];
+    const struct folded_names callback = {frame_name, &profile};
+    for (int is_long = 0; is_long < 2; is_long++) {
+        fresh();
+        for (uint64_t i = 0; i < 5000; i++)
+            frames[i] = profile_frame(&profile, i == 0 ? 0 : i == 4999 ? 2 : 1, i);
+        CHECK_I64(profile_add(&profile, frames, 5000, 3000, NULL), 0);
+        REQUIRE(outfile_init(&out, AT_FDCWD, "/tmp/test_folded.deep") == 0);
+        REQUIRE(outfile_begin(&out) == 0);
+        out.bytes = is_long ? 64u << 20 : 0;
+        CHECK_I64(folded_write(&profile, callback, CONFIG_UNIT_SAMPLES, 1000, &out, &scratch), 0);
+        out.buffer[out.buffered] = '\0';
+        const char *line = out.buffer;
+        CHECK_U64(frames_in(line), is_long ? 1025 : 5000);
+        CHECK(strncmp(line, "main;parse;parse;", 17) == 0);
+        CHECK(strstr(line, ";parse;print 3\n") != NULL);
+        CHECK((strstr(line, ";parse;[...];parse;") != NULL) == is_long);
+        outfile_abort(&out);
+        outfile_close(&out);
+        done();
+    }
+}
+
 TEST(errors_of_the_file_are_told)
 {
     fresh();

@@ -345,6 +345,12 @@ TEST(it_cannot_be_started_without_memory)
     CHECK(helper_wait_end(&helper, 0)); /* of one that never was */
 }
 
+static void note_giving_up(void *context)
+{
+    struct notes *found = context;
+    found->go = 77;
+}
+
 /* What libunwind does while it waits for its lock, except that nobody will give it. */
 static void wait_for_ever(void *context)
 {
@@ -354,6 +360,8 @@ static void wait_for_ever(void *context)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     found->done = 1;
+    found->helper->give_up = note_giving_up;
+    found->helper->give_up_context = found;
     helper_last_work(found->helper);
     for (;;)
         sys4(SYS_futex, &lock, 0, 1, NULL);
@@ -366,6 +374,7 @@ TEST(a_stuck_helper_ends_itself)
     CHECK(WIFEXITED(status));
     CHECK_I64(WEXITSTATUS(status), 3);
     CHECK(helper.last_seconds >= HELPER_LAST_SECONDS);
+    CHECK_U64(notes.go, 77);
 }
 
 static int parent_signal(void)
