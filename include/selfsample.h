@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * selfsample: a CPU profiler that lives inside the program it profiles.
  *
@@ -11,8 +12,7 @@
  * have the profiler in a program for good, link with what `pkg-config --libs selfsample` says; that
  * is the same as preloading it.)
  *
- *     LD_PRELOAD=libselfsample.so SELFSAMPLE_ENABLED=no ./app      # until it calls
- * selfsample_start
+ *     LD_PRELOAD=libselfsample.so SELFSAMPLE_ENABLED=no ./app    # until it calls selfsample_start
  *
  * What holds for all of them:
  *
@@ -32,6 +32,7 @@
  *    with the environment's options.
  *  - C11 or C++11, by gcc or clang.
  */
+/* clang-format on */
 #ifndef SELFSAMPLE_H
 #define SELFSAMPLE_H
 
@@ -101,6 +102,7 @@ static inline const struct selfsample_calls *selfsample_calls_(void)
 /* The version of the library that is loaded, as "0.1.0"; NULL without it. The string is static. */
 SELFSAMPLE_CALL(const char *, selfsample_version, (void), version(), 0);
 
+/* clang-format off */
 /*
  * Starts a profile of this process: all its threads, from now on. For a program whose library is
  * loaded but silent (SELFSAMPLE_ENABLED=no), and after selfsample_stop. The options are those of
@@ -111,11 +113,14 @@ SELFSAMPLE_CALL(const char *, selfsample_version, (void), version(), 0);
  * 0
  * -EALREADY  this process is being profiled already; that goes on, paused or not
  * -EPERM     the program is not to be profiled: SELFSAMPLE_ONLY leaves it out, or it is
- * set-user-id, a tracer, or under valgrind -EACCES, -EPERM, -ENOSYS ...  the system refuses
- * sampling events; a line on stderr says what would help -EAGAIN    too early (see above), or, like
- * -ENOMEM, resources are short -EBUSY     an earlier profile was given up with -ETIMEDOUT -ENOSYS
- * there is no library
+ *            set-user-id, a tracer, or under valgrind
+ * -EACCES, -EPERM, -ENOSYS ...
+ *            the system refuses sampling events; a line on stderr says what would help
+ * -EAGAIN    too early (see above), or, like -ENOMEM, resources are short
+ * -EBUSY     an earlier profile was given up with -ETIMEDOUT
+ * -ENOSYS    there is no library
  */
+/* clang-format on */
 SELFSAMPLE_CALL(int, selfsample_start, (void), start(), SELFSAMPLE_NO_LIBRARY);
 
 /*
