@@ -26,10 +26,13 @@ struct number_range {
     unsigned low, high; /* the bounds; 0 too where `zero` says what it means */
     const char *zero;
     const char *meaning;
+    bool more_passes; /* what is above is no mistake here: who uses the number bounds it */
 };
 
-static const struct number_range rate_range = {
-    .low = 1, .high = CONFIG_RATE_HZ_MAX, .meaning = "samples per second of CPU time"};
+static const struct number_range rate_range = {.low = 1,
+                                               .high = CONFIG_RATE_HZ_MAX,
+                                               .meaning = "samples per second of CPU time",
+                                               .more_passes = true};
 static const struct number_range stack_range = {.low = CONFIG_STACK_MIN,
                                                 .high = CONFIG_STACK_MAX,
                                                 .zero = "automatic",
@@ -137,12 +140,12 @@ static void read_number(const struct reading *reading, const struct number_range
     const char *wrong = NULL;
     if (!digits_parse(reading->value, &value))
         wrong = "not a number";
-    else if (value > range->high)
+    else if (value > range->high && !range->more_passes)
         wrong = "too large";
     else if (value < range->low && (value != 0 || range->zero == NULL))
         wrong = "too small";
     if (wrong == NULL)
-        *number = (unsigned)value;
+        *number = value < UINT32_MAX ? (unsigned)value : UINT32_MAX;
     else
         complain_number(reading, range, wrong, *number);
 }

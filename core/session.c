@@ -14,10 +14,6 @@
 #include "task_status.h"
 #include "text.h"
 
-/* Above this rate the sampling itself costs the app more than half of its time, and the kernel does
- * not limit clock events by itself. */
-#define RATE_HZ_MAX 20000u
-
 /* Of the first thread: room for the samples of the ms that the helper may need to start, and no
  * more, since mapping it is a good part of what a short process and a fork pay. */
 #define FIRST_STACK_BYTES  15872u
@@ -51,8 +47,8 @@ static void complain(void *context, const char *line)
 static unsigned rate_capped(unsigned asked_hz)
 {
     uint64_t limit_hz = event_rate_limit_hz();
-    if (limit_hz == 0 || limit_hz > RATE_HZ_MAX)
-        limit_hz = RATE_HZ_MAX;
+    if (limit_hz == 0 || limit_hz > CONFIG_RATE_HZ_MAX)
+        limit_hz = CONFIG_RATE_HZ_MAX;
     if (asked_hz <= limit_hz)
         return asked_hz;
     char line[256];

@@ -301,7 +301,8 @@ static char **top_arguments(const struct reports *reports, const struct config *
         arguments[(*count)++] = roots;
     if (config->unit == CONFIG_UNIT_US)
         arguments[(*count)++] = unit;
-    snprintf(rate, sizeof rate, "--rate=%u", config->rate_hz);
+    snprintf(rate, sizeof rate, "--rate=%u",
+             config->rate_hz < CONFIG_RATE_HZ_MAX ? config->rate_hz : CONFIG_RATE_HZ_MAX);
     arguments[(*count)++] = rate;
     arguments[(*count)++] = end;
     int first_file = *count;
