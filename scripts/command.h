@@ -44,8 +44,8 @@ int options_apply(int argc, char **argv, struct after_run *after);
 
 /*
  * `snapshot PID`, `pause PID` and `resume PID`, where PID is a profiled process or its helper: asks
- * the helper and waits for its answer. A snapshot's file is printed on stdout. Any other command
- * line: returns. Else ends the process: with 0, or with 1 after a line that says why not.
+ * the helper and waits for its answer. A snapshot's file is printed on stdout. Where the first word
+ * is another one: returns. Else ends the process: with 0, or with 1 after a line that says why not.
  */
 void control_apply(int argc, char **argv);
 

@@ -122,5 +122,8 @@ const char *library_absence_reason(const char *program)
         reason = reason_by_interpreter(fd);
     if (fd >= 0)
         close(fd);
-    return reason ? reason : "it ended before it could, or was run without LD_PRELOAD";
+    return reason
+               ? reason
+               : "it ended before it could (a sanitizer that has to be loaded first ends it), or "
+                 "was run without LD_PRELOAD";
 }

@@ -214,12 +214,16 @@ _Noreturn static void control(enum request request, pid_t pid)
 
 void control_apply(int argc, char **argv)
 {
-    for (int i = 0; i < REQUESTS && argc == 3; i++) {
+    for (int i = 0; i < REQUESTS && argc > 1; i++) {
         if (strcmp(argv[1], request_words[i]) != 0)
             continue;
-        char *end;
-        long pid = strtol(argv[2], &end, 10);
-        if (isdigit((unsigned char)argv[2][0]) && *end == 0 && pid > 0 && pid <= INT_MAX)
+        char *end = NULL;
+        long pid = argc == 3 ? strtol(argv[2], &end, 10) : 0;
+        if (pid > 0 && pid <= INT_MAX && isdigit((unsigned char)argv[2][0]) && *end == 0)
             control((enum request)i, (pid_t)pid);
+        tell("usage: selfsample %s PID, a process id; a program of this name is run by "
+             "`selfsample -- %s`",
+             argv[1], argv[1]);
+        exit(STATUS_FAILED);
     }
 }

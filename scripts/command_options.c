@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -19,7 +20,7 @@ static const struct option_row {
     char letter; /* 0: none */
     const char *variable;
     const char *value;    /* what an option without an argument stands for; NULL: it takes one */
-    const char *argument; /* for --help */
+    const char *argument; /* for --help; with a value before it, it may be left out */
     const char *help;
 } rows[] = {
     {"out", 'o', "SELFSAMPLE_OUT", NULL, "PATTERN",
@@ -32,7 +33,8 @@ static const struct option_row {
     {"threads", 't', "SELFSAMPLE_THREADS", NULL, "HOW", "first frame: name (default), tid, none"},
     {"unit", 'u', "SELFSAMPLE_UNIT", NULL, "UNIT", "of the counts: samples (default), us"},
     {"only", 0, "SELFSAMPLE_ONLY", NULL, "PATTERNS", "programs of the tree to profile: 'cc1*,ld'"},
-    {"children", 0, "SELFSAMPLE_CHILDREN", "yes", NULL, "profile child processes too (default)"},
+    {"children", 0, "SELFSAMPLE_CHILDREN", "yes", "[=yes|no]",
+     "profile child processes too (default)"},
     {"no-children", 0, "SELFSAMPLE_CHILDREN", "no", NULL, "only the program itself"},
     {"inline", 'i', "SELFSAMPLE_INLINE", "yes", NULL,
      "show inlined functions too, where there is debug information"},
@@ -50,7 +52,8 @@ static void print_rows(void)
         if (rows[i].letter)
             snprintf(letter, sizeof letter, "-%c, ", rows[i].letter);
         snprintf(left, sizeof left, "  %s--%s%s%s", letter, rows[i].option,
-                 rows[i].argument ? " " : "", rows[i].argument ? rows[i].argument : "");
+                 rows[i].argument && !rows[i].value ? " " : "",
+                 rows[i].argument ? rows[i].argument : "");
         const char *rest = strchr(rows[i].help, '\n');
         size_t length = rest ? (size_t)(rest - rows[i].help) : strlen(rows[i].help);
         printf("%-26s %.*s\n", left, (int)length, rows[i].help);
@@ -93,7 +96,9 @@ static void rows_to_getopt(struct option *options, char *letters)
     *letters++ = '+'; /* the first word that is no option is the program */
     for (size_t i = 0; i < ROWS; i++) {
         options[i] = (struct option){.name = rows[i].option,
-                                     .has_arg = rows[i].value ? no_argument : required_argument,
+                                     .has_arg = !rows[i].value     ? required_argument
+                                                : rows[i].argument ? optional_argument
+                                                                   : no_argument,
                                      .val = (int)i + 1 + VERSION};
         if (rows[i].letter) {
             *letters++ = rows[i].letter;
@@ -116,28 +121,56 @@ static const struct option_row *row_of(int found)
     return NULL;
 }
 
-static void tell_value(void *context, const char *line)
+/* A line of the library's, whose last clause says what the library does then: the command does
+ * something else. */
+_Noreturn static void refuse_value(void *context, const char *line)
 {
-    *(bool *)context = true;
-    fprintf(stderr, "%s\n", line);
+    (void)context;
+    const char *clause = strrchr(line, ';');
+    int length = clause != NULL ? (int)(clause - line) : (int)strlen(line);
+    fprintf(stderr, "%.*s; the program was not run\n", length, line);
+    exit(STATUS_USAGE);
 }
 
 /* Asks the library's reader what it would make of the variable. */
 static void variable_set(const char *variable, const char *value)
 {
     char *assignment;
-    bool wrong = false;
     static struct config config;
     if (setenv(variable, value, 1) != 0 || asprintf(&assignment, "%s=%s", variable, value) < 0) {
         tell("%s: %s", variable, strerror(errno));
         exit(STATUS_USAGE);
     }
-    config_read(&config, (char *const[]){assignment, NULL}, tell_value, &wrong);
+    config_read(&config, (char *const[]){assignment, NULL}, refuse_value, NULL);
     free(assignment);
-    if (wrong) {
-        tell("the program was not run");
-        exit(STATUS_USAGE);
-    }
+}
+
+/* The directory of OUT has to exist, as far as it is known already: no placeholder in it. */
+static void out_directory_judge(const char *out)
+{
+    char directory[PATH_MAX];
+    struct stat status;
+    int error = 0;
+    snprintf(directory, sizeof directory, "%.*s", (int)(outpath_base(out) - out), out);
+    if (directory[0] == 0 || strchr(directory, '%') != NULL)
+        return;
+    if (stat(directory, &status) != 0)
+        error = errno;
+    if (error != ENOENT && error != ENOTDIR)
+        return;
+    tell("--out %s: %s: %s; the program was not run", out, directory,
+         error == ENOENT ? "no such directory" : "not a directory");
+    exit(STATUS_USAGE);
+}
+
+/* Refuses what could not be written, before the program runs for nothing. */
+static void out_judge(const char *out)
+{
+    static char names[OUTPATH_BYTES];
+    const struct outpath_facts facts = {.program = "", .host = "", .environment = environ};
+    struct text text = text_over(names, sizeof names);
+    outpath_expand(&text, out, &facts, refuse_value, NULL);
+    out_directory_judge(out);
 }
 
 /*
@@ -173,7 +206,10 @@ int options_apply(int argc, char **argv, struct after_run *after)
     while ((found = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         const struct option_row *row = row_of(found);
         if (row != NULL) {
-            variable_set(row->variable, row->value ? row->value : optarg);
+            const char *value = optarg ? optarg : row->value;
+            variable_set(row->variable, value);
+            if (row->letter == 'o')
+                out_judge(value);
         } else if (found == TOP) {
             after->top = true;
         } else if (found == 'h' || found == HELP) {

@@ -111,8 +111,64 @@ def test_usage():
     expect(result.status == 125 and b"usage" in result.stderr.lower(), str(result))
     result = selfsample("--no-such-option", "true")
     expect(result.status == 125 and b"--no-such-option" in result.stderr, str(result))
-    result = selfsample("--rate", "fast", "true")
-    expect(result.status == 125 and b"fast" in result.stderr, str(result))
+
+
+def refused(option, value, text):
+    """The program is not run; one line says why."""
+    result = selfsample(option, value, program("io"), "x")
+    expect(result.status == 125 and not result.stdout and not result.files(), str(result))
+    lines = result.stderr.decode().splitlines()
+    expect(len(lines) == 1 and text in lines[0] and lines[0].endswith("the program was not run"),
+           f"stderr {lines}")
+
+
+@test(each=[("rate", "--rate", "fast", "fast: not a number"),
+            ("rate-0", "--rate", "0", "allowed is 1 to 20000 "),
+            ("children", "--children=ja", "--", "ja: no such value"),
+            ("placeholder", "--out", "x%q", "%q: no such placeholder"),
+            ("bracket", "--out", "%{HOME", "%{HOME: no } behind it"),
+            ("directory", "--out", "/missing/", "/missing/: no such directory"),
+            ("relative", "--out", "missing/x%p.folded", "missing/: no such directory"),
+            ("file", "--out", "/dev/null/x", "/dev/null/: not a directory")])
+def test_refuses_wrong_values(case):
+    refused(*case[1:])
+
+
+@test
+def test_output_in_a_directory_with_placeholders():
+    """It is known to the program alone; one that exists is not refused."""
+    directory = private_directory()
+    for out in ("./", f"{directory}/x%%y", "%{HOME}/x", "/%e/x"):
+        result = selfsample("--out", out, program("io"), "x")
+        expect(result.stdout == b"<x>\n", f"{out}: {result}")
+
+
+@test(each=[("no", 0), ("yes", 1), ("", 1)])
+def test_children(case):
+    value, profiles = case
+    result = selfsample(f"--children={value}" if value else "--children", "/bin/sh", "-c",
+                        f"{program('work')} 200000; :")
+    works = [p for p in result.profiles if ".work." in p.path.name]
+    expect(len(works) == profiles, f"files {result.files()}")
+
+
+@test(each=["snapshot", "pause", "resume"])
+def test_control_without_a_process_id(word):
+    for operands in ([], ["abc"], ["1x"], ["0"], ["1", "2"]):
+        result = selfsample(word, *operands)
+        expect(result.status == 1 and not result.stdout, str(result))
+        expect(len(ours(result)) == 1 and f"{word} PID, a process id" in ours(result)[0], str(result))
+
+
+@test
+def test_asan_that_comes_too_late():
+    """What is not set is not named as the cause, and the likely one is."""
+    binary = program("allocs.cc", "-fsanitize=address", "allocs-asan")
+    result = selfsample(binary, 100)
+    line = ours(result)[-1]
+    expect("did not load" in line and "sanitizer" in line and "SELFSAMPLE_" not in line, line)
+    line = ours(selfsample(binary, 100, env={"SELFSAMPLE_ENABLED": "no"}))[-1]
+    expect("SELFSAMPLE_ENABLED" in line and "sanitizer" not in line, line)
 
 
 @test
@@ -201,7 +257,7 @@ def test_program_without_the_library():
 
 @test
 def test_write_error_is_told_once():
-    result = selfsample("--out", "missing/x.folded", program("work"), 100000, 3)
+    result = selfsample("--out", "missing%{NONE}/x.folded", program("work"), 100000, 3)
     about = [line for line in ours(result) if "missing" in line]
     expect(result.status == 3 and not rest(result) and len(about) == 1, f"stderr {result.stderr!r}")
     expect("No such file" in about[0] and "--out" in about[0], about[0])
@@ -210,7 +266,7 @@ def test_write_error_is_told_once():
 @test
 def test_write_errors_of_a_tree_are_told_once():
     script = f"{program('work')} 100000 & {program('work')} 100000; wait"
-    result = selfsample("--only", "work", "--out", "missing/", "/bin/sh", "-c", script)
+    result = selfsample("--only", "work", "--out", "missing%{NONE}/", "/bin/sh", "-c", script)
     about = [line for line in ours(result) if "missing" in line]
     expect(len(about) == 1 and "2 processes with an error" in about[0], f"{result.stderr!r}")
 
