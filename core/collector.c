@@ -210,7 +210,7 @@ static void handle_loss(struct collector *collector, struct thread *thread,
 {
     collector->lost += thread->settled ? record->lost : 0;
     collector->scan_wanted = collector->maps_wanted = thread->lost_since_sample = true;
-    thread_refresh_name(collector->threads.plan.app_pid, thread);
+    thread_refresh_name(threads_proc_pid(&collector->threads), thread);
 }
 
 static void handle_birth(struct collector *collector, const struct record *record)

@@ -96,7 +96,7 @@ static void account_unsettled(struct collector *collector, struct thread *thread
 {
     if (thread->settled || thread->end_cpu_ns != 0 || collector->paused)
         return;
-    thread->end_cpu_ns = thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid);
+    thread->end_cpu_ns = thread_read_cpu_ns(threads_proc_pid(&collector->threads), thread->tid);
     uint64_t seen_ns = thread->birth_cpu_ns + thread->count_ns;
     uint64_t missing_ns = thread->end_cpu_ns > seen_ns ? thread->end_cpu_ns - seen_ns : 0;
     if (missing_ns > LOST_PERIODS * collector->threads.plan.period_ns)
@@ -121,7 +121,7 @@ static uint64_t account_first(struct housekeeping *house, struct thread *thread,
                               const struct event *replacement)
 {
     struct collector *collector = house->collector;
-    pid_t pid = collector->threads.plan.app_pid;
+    pid_t pid = threads_proc_pid(&collector->threads);
     uint64_t cpu_ns = thread_read_cpu_ns(pid, thread->tid), counted_ns = 0;
     event_read_count(replacement, &counted_ns);
     cpu_ns = cpu_ns > counted_ns ? cpu_ns - counted_ns : 0;
@@ -225,7 +225,7 @@ static void labels_sweep(const struct collector *collector)
         return;
     for (uint32_t i = 0; i < LABEL_ENTRIES; i++) {
         pid_t tid = __atomic_load_n(&labels->entries[i].tid, __ATOMIC_ACQUIRE);
-        if (tid > 0 && !thread_exists(collector->threads.plan.app_pid, tid))
+        if (tid > 0 && !thread_exists(threads_proc_pid(&collector->threads), tid))
             label_entry_free(&labels->entries[i]);
     }
 }
@@ -244,7 +244,7 @@ static void scan_if_due(struct housekeeping *house, uint64_t now_ns)
     house->scanned_ns = now_ns;
     house->scans++;
     struct scan scan = {house, now_ns};
-    if (proc_tasks_read(collector->threads.plan.app_pid, scan_thread, &scan) == 0)
+    if (proc_tasks_read(threads_proc_pid(&collector->threads), scan_thread, &scan) == 0)
         scan_conclude(&scan);
     labels_sweep(collector);
 }
@@ -254,7 +254,7 @@ static void scan_if_due(struct housekeeping *house, uint64_t now_ns)
 static bool has_used(const struct collector *collector, struct thread *thread, uint64_t aim_ns,
                      uint64_t now_ns)
 {
-    uint64_t cpu_ns = thread_read_cpu_ns(collector->threads.plan.app_pid, thread->tid);
+    uint64_t cpu_ns = thread_read_cpu_ns(threads_proc_pid(&collector->threads), thread->tid);
     if (cpu_ns < aim_ns && cpu_ns != 0)
         thread->retry_ns = now_ns + (aim_ns - cpu_ns);
     return cpu_ns >= aim_ns || (cpu_ns == 0 && !thread->scanned);

@@ -48,7 +48,7 @@ static bool turn_wait(struct quiet *quiet, uint32_t turn, uint64_t end_ns)
 
 struct quiet_fork quiet_ask(struct quiet *quiet, uint64_t limit_ns)
 {
-    struct quiet_fork fork = {.is_counted = true};
+    struct quiet_fork fork = {.is_counted = true, .life = quiet->life};
     for (;;) {
         uint32_t turn = __atomic_load_n(&quiet->turn, __ATOMIC_SEQ_CST);
         fork.slot = slot_of_turn(turn + 1);
@@ -66,8 +66,13 @@ struct quiet_fork quiet_ask(struct quiet *quiet, uint64_t limit_ns)
 
 void quiet_release(struct quiet *quiet, struct quiet_fork fork)
 {
-    if (fork.is_counted)
+    if (fork.is_counted && fork.life == quiet->life)
         slot_leave(quiet, fork.slot);
+}
+
+void quiet_reset(struct quiet *copy)
+{
+    *copy = (struct quiet){.life = copy->life + 1};
 }
 
 bool quiet_is_sure(const struct quiet *copy, struct quiet_fork fork)

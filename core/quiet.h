@@ -24,11 +24,13 @@ struct quiet {
     uint32_t forking[2]; /* threads between ask and release, that a turn waits for; futexes */
     uint32_t at_work;    /* the helper has done waiting */
     uint32_t gave_up;    /* it once went on although a fork was under way */
+    uint32_t life;       /* raised by quiet_reset: what was asked before is void */
 };
 
 /* What a fork takes with it from quiet_ask to quiet_release, or into the child. */
 struct quiet_fork {
     uint32_t slot;      /* in forking[] */
+    uint32_t life;      /* the struct quiet's */
     bool is_counted;    /* false, as in a zeroed struct: nothing was asked */
     bool waited_enough; /* the helper did not get done in time */
 };
@@ -36,6 +38,10 @@ struct quiet_fork {
 /* Waits at most LIMIT_NS until the helper is not at work. */
 struct quiet_fork quiet_ask(struct quiet *quiet, uint64_t limit_ns);
 void quiet_release(struct quiet *quiet, struct quiet_fork fork);
+
+/* In the child, of its copy: begins anew. A fork that was under way in the parent's thread (one in
+ * a signal handler within another) goes on in the child, and may be released there. */
+void quiet_reset(struct quiet *copy);
 
 /* In the child, of its copy: is nothing in it half-done? */
 bool quiet_is_sure(const struct quiet *copy, struct quiet_fork fork);

@@ -72,6 +72,18 @@ static void quiet_keep(void *context)
     quiet_yield(&session->quiet, &fork_patience);
 }
 
+/* Does /proc/self bear another number than ours? */
+static bool proc_is_foreign(void)
+{
+    char name[16] = "";
+    if (sys4(SYS_readlinkat, AT_FDCWD, "/proc/self", name, sizeof name - 1) < 0)
+        return true;
+    char own[sizeof name] = "";
+    struct text text = text_over(own, sizeof own);
+    text_put_i64(&text, sys0(SYS_getpid));
+    return __builtin_memcmp(name, own, sizeof own) != 0;
+}
+
 static bool run_init(struct run *run, struct session *session)
 {
     arena_init(&run->arena, ARENA_BYTES_MAX);
@@ -84,7 +96,8 @@ static bool run_init(struct run *run, struct session *session)
                  .stack_bytes = session->config.stack_bytes,
                  .budget_bytes = threads_budget_bytes(sys0(SYS_geteuid) == 0),
                  .had_threads = session->had_threads,
-                 .app_pid = session->app_pid},
+                 .app_pid = session->app_pid,
+                 .proc_is_foreign = proc_is_foreign()},
         .library = &session->library,
         .our_address = session->our_address,
         .labels = &session->labels,

@@ -342,7 +342,7 @@ void session_abandon(struct session *session, struct quiet_fork fork)
     /* A copy of libunwind with a lock taken would never come free. */
     if (!quiet_is_sure(&session->quiet, fork))
         session->library.address_space = NULL;
-    session->quiet = (struct quiet){0};
+    quiet_reset(&session->quiet);
     session->writings = 0;
     session->given_up = false;
     forget(session);

@@ -116,7 +116,7 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
     if (thread == NULL || thread->settled) {
         event_close(&event);
         if (thread != NULL) /* the ring just closed may have told of a new name */
-            thread_refresh_name(threads->plan.app_pid, thread);
+            thread_refresh_name(threads_proc_pid(threads), thread);
         return thread;
     }
     thread->scanned = false;
@@ -143,7 +143,7 @@ struct thread *threads_admit_scanned(struct threads *threads, pid_t tid, uint64_
     struct thread *thread = entry_make(threads, tid, now_ns);
     if (thread != NULL) {
         thread->scanned = true;
-        thread_refresh_name(threads->plan.app_pid, thread);
+        thread_refresh_name(threads_proc_pid(threads), thread);
     }
     return thread;
 }
@@ -322,7 +322,7 @@ uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, 
     uint64_t slack_ns = thread->end_cpu_ns != 0 ? 0 : CLOCK_LATE_NS;
     uint64_t cpu_ns = thread->end_cpu_ns != 0
                           ? thread->end_cpu_ns
-                          : thread_read_cpu_ns(threads->plan.app_pid, thread->tid);
+                          : thread_read_cpu_ns(threads_proc_pid(threads), thread->tid);
     if (thread->base_cpu_ns == 0 || cpu_ns < thread->base_cpu_ns)
         return 0;
     uint64_t used_ns = cpu_ns - thread->base_cpu_ns + slack_ns + thread->stolen_ns;
@@ -455,6 +455,8 @@ uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid)
 bool thread_exists(pid_t app_pid, pid_t tid)
 {
     char path[64];
+    if (app_pid < 0) /* nobody can say */
+        return true;
     task_path(path, sizeof path, app_pid, tid, "/comm");
     int fd = sys_open(path, O_RDONLY, 0);
     if (fd >= 0)

@@ -72,6 +72,7 @@ struct threads_plan {
     uint64_t budget_bytes; /* of locked memory, for all rings */
     bool had_threads;      /* the process had threads before it was profiled */
     pid_t app_pid;
+    bool proc_is_foreign; /* /proc shows another pid namespace: its numbers are other processes' */
 };
 
 struct threads {
@@ -96,6 +97,12 @@ struct threads {
 static inline struct thread *threads_at(const struct threads *threads, uint32_t index)
 {
     return &threads->blocks[index / THREADS_BLOCK][index % THREADS_BLOCK];
+}
+
+/* What /proc calls the app; -1, which is nobody, where it is not the app's own /proc. */
+static inline pid_t threads_proc_pid(const struct threads *threads)
+{
+    return threads->plan.proc_is_foreign ? -1 : threads->plan.app_pid;
 }
 
 /* 0 or -ENOMEM. */

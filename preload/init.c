@@ -24,6 +24,8 @@ enum library_state library_state;
  * unloaded. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *library);
 int __cxa_at_quick_exit(void (*function)(void *), void *library);
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                      void *library);
 
 static void at_exit(void *unused)
 {
@@ -37,17 +39,31 @@ static void at_exit(void *unused)
         api_unlock();
 }
 
-/* Of the thread that forks, and of its copy in the child. */
-static __thread __attribute__((tls_model("initial-exec"))) struct quiet_fork quiet_fork;
+/* Of the thread that forks, and of its copy in the child. A signal handler may fork while its
+ * thread is at that already. */
+#define FORKS_NESTED 4u
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    struct quiet_fork list[FORKS_NESTED];
+    uint32_t count;
+} forks;
 
 static void before_fork(void)
 {
-    quiet_fork = session_quiet(&session);
+    uint32_t index = __atomic_fetch_add(&forks.count, 1, __ATOMIC_RELAXED);
+    if (index < FORKS_NESTED)
+        forks.list[index] = session_quiet(&session);
+}
+
+/* The innermost, as it was taken; of deeper ones than fit nothing is known. */
+static struct quiet_fork fork_end(void)
+{
+    uint32_t index = __atomic_sub_fetch(&forks.count, 1, __ATOMIC_RELAXED);
+    return index < FORKS_NESTED ? forks.list[index] : (struct quiet_fork){.waited_enough = true};
 }
 
 static void after_fork_in_parent(void)
 {
-    session_resume(&session, quiet_fork);
+    session_resume(&session, fork_end());
 }
 
 static void after_fork_in_child(void)
@@ -55,7 +71,7 @@ static void after_fork_in_child(void)
     int error = errno;
     bool profiled = session.app_pid != 0;
     api_forked();
-    session_abandon(&session, quiet_fork);
+    session_abandon(&session, fork_end());
     if (profiled && session.config.children && !session.hushed)
         session_start(&session, environ);
     errno = error;
@@ -141,6 +157,7 @@ __attribute__((constructor)) static void begin(void)
         library_start_session();
     __cxa_atexit(at_exit, NULL, NULL);
     __cxa_at_quick_exit(at_exit, NULL);
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    /* Of no library, as above: a fork may be under way when ours is taken down. */
+    __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, NULL);
     errno = error;
 }

@@ -127,3 +127,17 @@ TEST(what_was_not_asked_is_not_released)
     CHECK_U64(quiet.forking[0], 0);
     CHECK(quiet_is_sure(&quiet, (struct quiet_fork){0}));
 }
+
+/* In a child: of a fork in a handler that came in the midst of another fork. */
+TEST(what_was_asked_before_a_reset_is_not_released)
+{
+    start_afresh();
+    struct quiet_fork outer = quiet_ask(&quiet, LONG_NS), inner = quiet_ask(&quiet, LONG_NS);
+    CHECK(quiet_is_sure(&quiet, inner));
+    quiet_reset(&quiet);
+    quiet_release(&quiet, outer);
+    CHECK_U64(quiet.forking[0] + quiet.forking[1], 0);
+    struct quiet_fork next = quiet_ask(&quiet, LONG_NS);
+    quiet_release(&quiet, next);
+    CHECK_U64(quiet.forking[0] + quiet.forking[1], 0);
+}
