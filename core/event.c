@@ -13,6 +13,7 @@
 #include "sys.h"
 
 #define IOC_ENABLE _IO('$', 0)
+#define IOC_ID     _IOR('$', 7, uint64_t *)
 #define IOC_PERIOD _IOW('$', 4, uint64_t)
 
 static struct perf_event_attr attributes(const struct event_traits *traits,
@@ -65,6 +66,18 @@ int event_probe(struct event_traits *traits, bool want_kernel)
     return 0;
 }
 
+uint64_t event_id(int fd)
+{
+    uint64_t id = 0;
+    return sys3(SYS_ioctl, fd, IOC_ID, &id) == 0 ? id : 0;
+}
+
+void event_close_shared_fd(int fd, uint64_t id)
+{
+    if (id != 0 && event_id(fd) == id)
+        sys_close(fd);
+}
+
 int event_open(struct event *event, const struct event_traits *traits,
                const struct event_shape *shape, pid_t tid)
 {
@@ -77,13 +90,19 @@ int event_open(struct event *event, const struct event_traits *traits,
     }
     if (fd < 0)
         return fd;
+    uint64_t id = event_id(fd);
     size_t bytes = EVENT_PAGE_BYTES + shape->ring_bytes;
     void *mapping = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (sys_is_error(mapping)) {
-        sys_close(fd);
-        return (int)(intptr_t)mapping;
+    int result = sys_is_error(mapping) ? (int)(intptr_t)mapping : 0;
+    if (result == 0 && event_id(fd) != id) { /* the number is another file's by now */
+        sys_munmap(mapping, bytes);
+        result = -EBADF;
     }
-    *event = (struct event){.fd = fd, .mapping = mapping, .mapping_bytes = bytes};
+    if (result != 0) {
+        event_close_shared_fd(fd, id);
+        return result;
+    }
+    *event = (struct event){.fd = fd, .id = id, .mapping = mapping, .mapping_bytes = bytes};
     return 0;
 }
 

@@ -34,6 +34,7 @@ struct event_shape {
 /* A mapped event. fd is -1 where the owner does not keep it. */
 struct event {
     int fd;
+    uint64_t id;          /* the kernel's number of the event, see event_id */
     void *mapping;        /* control page, then ring_bytes of records */
     size_t mapping_bytes; /* of both */
 };
@@ -70,6 +71,13 @@ int event_enable(const struct event *event);
 
 /* Closes the descriptor and keeps the event running for as long as its ring is mapped. */
 void event_forget_fd(struct event *event);
+
+/* The number by which the kernel tells this event from others; 0 where it does not say. */
+uint64_t event_id(int fd);
+
+/* Closes FD if it is the descriptor of event ID, in a table that others use as well: they may have
+ * closed it unseen and have another file under its number. */
+void event_close_shared_fd(int fd, uint64_t id);
 
 /* Ends the event: unmaps its ring and closes the descriptor if it is still open. */
 void event_close(struct event *event);

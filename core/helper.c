@@ -25,6 +25,7 @@
 #define STATUS_FAULT     2
 #define STATUS_STUCK     3
 #define NICE_WANTED      (-10)
+#define APART_WAIT_NS    200000000
 #define SLICE_NS         100000u /* asks the scheduler for prompt, short turns (Linux 6.12) */
 #define CLOSE_RANGE_CALL 436     /* since Linux 5.9; older headers lack the name */
 
@@ -170,7 +171,7 @@ void helper_parent_watch(void)
     sys3(SYS_prctl, PR_SET_PDEATHSIG, SIGNAL_PARENT, 0);
 }
 
-static void process_state_set(struct helper *helper)
+static void process_state_set(void)
 {
     struct rlimit no_core = {0, 0};
     struct sched_attr attr = {.size = sizeof attr, .sched_policy = 0, .sched_runtime = SLICE_NS};
@@ -187,8 +188,6 @@ static void process_state_set(struct helper *helper)
     sys3(SYS_setpriority, PRIO_PROCESS, 0, NICE_WANTED); /* root, or RLIMIT_NICE; else it stays */
     attr.sched_nice = (int32_t)(20 - sys2(SYS_getpriority, PRIO_PROCESS, 0));
     sys3(SYS_sched_setattr, 0, &attr, 0);
-    helper->has_stderr |= stderr_may_stay();
-    descriptors_close(helper->has_stderr);
     watchdog_start();
 }
 
@@ -196,8 +195,12 @@ static void entry(void *argument)
 {
     struct helper *helper = argument;
     helper_of_handlers = helper;
+    helper->has_stderr |= stderr_may_stay();
+    descriptors_close(helper->has_stderr);
+    __atomic_store_n(&helper->is_apart, 1, __ATOMIC_RELEASE);
+    sys3(SYS_futex, &helper->is_apart, FUTEX_WAKE, 1);
     signals_set();
-    process_state_set(helper);
+    process_state_set();
     helper->run(helper->context);
     sys1(SYS_exit_group, 0);
     __builtin_unreachable();
@@ -242,6 +245,13 @@ int helper_start(struct helper *helper, void (*run)(void *context), void *contex
         return (int)pid;
     }
     return 0;
+}
+
+void helper_wait_apart(struct helper *helper)
+{
+    const struct timespec limit = {0, APART_WAIT_NS};
+    if (__atomic_load_n(&helper->is_apart, __ATOMIC_ACQUIRE) == 0)
+        sys4(SYS_futex, &helper->is_apart, FUTEX_WAIT, 0, &limit);
 }
 
 void helper_wake(struct helper *helper)

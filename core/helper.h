@@ -20,8 +20,9 @@
 
 /* The helper's side of a session, in memory that both sides see. */
 struct helper {
-    uint32_t tid;   /* of the helper while it lives; the kernel clears and wakes it at its end */
-    uint32_t wakes; /* counts reasons to look up; futex */
+    uint32_t tid;      /* of the helper while it lives; the kernel clears and wakes it at its end */
+    uint32_t is_apart; /* it has closed its copies of the app's descriptors; futex */
+    uint32_t wakes;    /* counts reasons to look up; futex */
     pid_t app_pid;
     bool has_stderr; /* the app's stderr could be kept: a terminal or a file, not a pipe */
     uint32_t snapshots_wanted; /* how many, so far; by SIGUSR1 to the helper */
@@ -45,6 +46,11 @@ struct helper {
  */
 int helper_start(struct helper *helper, void (*run)(void *context), void *context,
                  bool keep_stderr);
+
+/* From the app, right after the start: waits, but not for long, until the helper holds none of the
+ * app's descriptors any more. Else a program that ends at once would leave sockets, locks and pipes
+ * open in it for a moment. */
+void helper_wait_apart(struct helper *helper);
 
 /* From the app: makes the helper look up. */
 void helper_wake(struct helper *helper);

@@ -176,6 +176,13 @@ static void birth_draw(struct session *session, struct birth *birth)
         sampling_birth_nominal_ns(session->period_ns, birth->one_in), random);
 }
 
+/* In a forked child: other threads of the parent may have been at their births. */
+static void births_close_copies(const struct mailbox *mailbox)
+{
+    for (uint32_t i = 0; i < mailbox_used(mailbox); i++)
+        event_close_shared_fd(mailbox->slots[i].own_fd, mailbox->slots[i].own_id);
+}
+
 /*
  * Opens the calling thread's event, posts it, and only then lets it count: what all this costs is
  * not the app's. Returns how many posts wait for the helper.
@@ -195,6 +202,8 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     if (!birth->passed_over)
         birth_open_event(session, birth, shape);
     struct event event = birth->event;
+    slot->own_fd = event.fd; /* for a child that is forked meanwhile */
+    slot->own_id = event.id;
     birth->event.fd = -1; /* this side's; closed below */
     sys2(SYS_prctl, PR_GET_NAME, birth->name);
     birth->cpu_ns = birth->passed_over ? start_cpu_ns : sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -202,7 +211,7 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     uint32_t waiting = mailbox_post(&session->mailbox, slot);
     if (event.mapping != NULL)
         event_enable(&event);
-    event_forget_fd(&event);
+    event_close_shared_fd(event.fd, event.id);
     return waiting;
 }
 
@@ -317,6 +326,7 @@ int session_start(struct session *session, char *const *environment)
         return result;
     }
     first_thread_open(session);
+    helper_wait_apart(&session->helper);
     return 0;
 }
 
@@ -346,6 +356,7 @@ void session_abandon(struct session *session, struct quiet_fork fork)
     session->writings = 0;
     session->given_up = false;
     forget(session);
+    births_close_copies(&session->mailbox);
     mailbox_clear(&session->mailbox);
 }
 
