@@ -180,7 +180,8 @@ static void birth_draw(struct session *session, struct birth *birth)
 static void births_close_copies(const struct mailbox *mailbox)
 {
     for (uint32_t i = 0; i < mailbox_used(mailbox); i++)
-        event_close_shared_fd(mailbox->slots[i].own_fd, mailbox->slots[i].own_id);
+        if (mailbox->slots[i].own_id != 0)
+            event_close_shared_fd(mailbox->slots[i].own_fd, mailbox->slots[i].own_id);
 }
 
 /*
@@ -212,6 +213,10 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     if (event.mapping != NULL)
         event_enable(&event);
     event_close_shared_fd(event.fd, event.id);
+    /* The slot may be another thread's by now. */
+    uint64_t own_id = event.id;
+    __atomic_compare_exchange_n(&slot->own_id, &own_id, 0, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
     return waiting;
 }
 
@@ -356,7 +361,8 @@ void session_abandon(struct session *session, struct quiet_fork fork)
     session->writings = 0;
     session->given_up = false;
     forget(session);
-    births_close_copies(&session->mailbox);
+    if (!session->hushed)
+        births_close_copies(&session->mailbox);
     mailbox_clear(&session->mailbox);
 }
 
