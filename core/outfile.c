@@ -20,6 +20,7 @@ int outfile_init(struct outfile *out, int directory_fd, const char *path)
     out->error = 0;
     out->bytes = out->buffered = 0;
     out->in_place = false;
+    out->progress = NULL;
     out->name[0] = out->temporary[0] = '\0';
     struct text wanted = text_over(out->path, sizeof out->path);
     text_put(&wanted, path);

@@ -64,6 +64,8 @@ static size_t length_at_tail(struct ring *ring)
 
 bool ring_has_more(struct ring *ring)
 {
+    if (ring->control == NULL) /* none was ever mapped */
+        return false;
     size_t bytes = length_at_tail(ring);
     return bytes != 0 && head_of(ring) != ring->tail + bytes;
 }

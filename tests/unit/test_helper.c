@@ -176,6 +176,7 @@ static bool pause_asked(int value, uint32_t wanted)
 {
     union sigval with = {.sival_int = value};
     uint32_t wakes = helper_wakes(&helper);
+    REQUIRE(helper.tid != 0); /* 0 would be all of us */
     if (value == 0)
         kill((pid_t)helper.tid, SIGUSR2);
     for (unsigned i = 0; i < 2000 && helper_wakes(&helper) == wakes; i++) {
