@@ -175,6 +175,7 @@ void threads_retire(struct threads *threads, struct thread *thread)
         thread_count_uncovered(threads, thread);
     event_close(&thread->event);
     deep_stack_end(&thread->deep);
+    threads->short_lives += !thread->settled;
     thread->tid = 0;
     threads->live--;
     while (threads->used > 0 && threads_at(threads, threads->used - 1)->tid == 0)
@@ -375,8 +376,11 @@ void threads_judge_churn(struct threads *threads, uint64_t now_ns)
     /* A thread that a scan found at its end is taken off the total again. */
     uint64_t births =
         threads->total > threads->counted_total ? threads->total - threads->counted_total : 0;
-    uint64_t pace = births * 1000000000u / passed_ns / CHURN_PER_SECOND;
-    threads->churns = pace > 0;
+    threads->churns = births * 1000000000u / passed_ns > CHURN_PER_SECOND;
+    /* Many threads that live on are no reason: those are settled, each by itself. */
+    uint64_t ended = threads->short_lives - threads->counted_short_lives;
+    uint64_t pace = ended * 1000000000u / passed_ns / CHURN_PER_SECOND;
+    threads->counted_short_lives = threads->short_lives;
     threads->births_one_in = pace < 1 ? 1 : pace > ONE_IN_MAX ? ONE_IN_MAX : (uint32_t)pace;
     threads->counted_ns = now_ns;
     threads->counted_total = threads->total;

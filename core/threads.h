@@ -85,6 +85,8 @@ struct threads {
     bool churns; /* threads come so fast that the size of a birth's ring matters more than what it
                     holds */
     uint32_t births_one_in;             /* they come so fast that one in so many has an event */
+    uint64_t short_lives;               /* threads that ended without having been settled */
+    uint64_t counted_short_lives;       /* when that was last judged */
     uint64_t counted_ns, counted_total; /* when these were last judged, and `total` then */
     /* statistics */
     uint64_t total;     /* ever profiled */

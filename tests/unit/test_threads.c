@@ -489,7 +489,14 @@ TEST(many_births_make_small_rings)
     CHECK(threads.churns);
     CHECK_U64(threads.births_one_in, 4); /* 2000 a second, 500 of which are worth an event */
     CHECK(threads_birth_ring_bytes(&threads) < 65536);
-    threads_judge_churn(&threads, NOW_NS + SECOND_NS);
+    for (pid_t i = 0; i < 200; i++) /* these live on */
+        admit(&threads, 1000 + i, NOW_NS);
+    threads_judge_churn(&threads, NOW_NS + SECOND_NS / 5);
+    CHECK(threads.churns);
+    CHECK_U64(threads.births_one_in, 1);
+    for (pid_t i = 0; i < 200; i++)
+        threads_retire(&threads, threads_find(&threads, 1000 + i));
+    threads_judge_churn(&threads, NOW_NS + 3 * SECOND_NS / 2);
     CHECK(!threads.churns);
     CHECK_U64(threads.births_one_in, 1);
     /* One that a scan found at its end is taken off the number of threads again. */
