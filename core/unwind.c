@@ -226,6 +226,7 @@ static void deep_stack_prepare(struct unwinder *unwinder, uint64_t *ips, enum un
         deep_stack_is_rested(deep, time_ns))
         deep_stack_renew(unwinder, ips, end);
 }
+
 /* What was kept of places where other code is mapped now is void. */
 static void forget_replaced(struct unwinder *unwinder)
 {
