@@ -75,18 +75,17 @@ static bool find_in_table(const struct cfi_table *table, uint64_t address, bool 
            read_rule(&rows, &cie, &fde, address, is_return, rule);
 }
 
-/* Is IP in the entry code of its module, which nobody calls? That of the dynamic loader (and of
- * some libcs' programs) has no unwind information that would say so. */
-static bool is_entry_code(const struct modules *modules, const struct region *region, uint64_t ip)
+bool module_is_entry_code(struct modules *modules, uint64_t ip)
 {
+    const struct region *region = modules_find(modules, ip);
+    if (region == NULL)
+        return false;
     const struct module *module = modules_at(modules, region->module);
     return module->has_elf && module->elf.entry_vaddr != 0 &&
            region_link_address(region, ip) - module->elf.entry_vaddr < ENTRY_CODE_BYTES;
 }
 
-/* Is IP where a signal handler returns to? Known by its code, as its unwind information may be
- * missing, or not reach to the instruction before it. */
-static bool is_signal_return(struct modules *modules, uint64_t ip)
+bool module_is_signal_return(struct modules *modules, uint64_t ip)
 {
     static const uint8_t code[] = ARCH_SIGNAL_RETURN_CODE;
     uint8_t bytes[sizeof code];
@@ -98,7 +97,7 @@ bool module_rule_find(struct modules *modules, uint64_t ip, bool is_return, stru
 {
     uint64_t place = ip - is_return;
     *rule = (struct cfi_rule){.kind = CFI_RULE_SIGNAL};
-    if (is_signal_return(modules, ip))
+    if (module_is_signal_return(modules, ip))
         return true;
     rule->kind = CFI_RULE_NONE;
     const struct region *region = modules_find(modules, place);
@@ -108,7 +107,7 @@ bool module_rule_find(struct modules *modules, uint64_t ip, bool is_return, stru
     bool found = module->table_base != 0
                      ? find_in_table(&module->table, place, is_return, rule)
                      : find_in_file(module, region_link_address(region, place), is_return, rule);
-    if (!found && is_entry_code(modules, region, ip))
+    if (!found && module_is_entry_code(modules, ip))
         rule->kind = CFI_RULE_ROOT;
     return true;
 }

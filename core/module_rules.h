@@ -22,4 +22,12 @@
  */
 bool module_rule_find(struct modules *modules, uint64_t ip, bool is_return, struct cfi_rule *rule);
 
+/* Is IP where a signal handler returns to? Known by its code, as its unwind information may be
+ * missing, or not reach to the instruction before it. */
+bool module_is_signal_return(struct modules *modules, uint64_t ip);
+
+/* Is IP in the entry code of its module, which nobody calls? That of the dynamic loader (and of
+ * some libcs' programs) has no unwind information that would say so. */
+bool module_is_entry_code(struct modules *modules, uint64_t ip);
+
 #endif

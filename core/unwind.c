@@ -2,6 +2,7 @@
 #include "unwind.h"
 
 #include "arch.h"
+#include "module_rules.h"
 
 #define MEMO_ENTRIES 1024u
 
@@ -60,13 +61,10 @@ static struct unwind_memo *memo_at(const struct unwinder *unwinder, uint64_t ip)
 
 bool unwind_is_signal_return(struct unwinder *unwinder, uint64_t ip)
 {
-    static const uint8_t code[] = ARCH_SIGNAL_RETURN_CODE;
-    uint8_t bytes[sizeof code];
     struct unwind_memo *memo = memo_at(unwinder, ip);
     if (memo != NULL && memo->knows_signal_return)
         return memo->signal_return;
-    bool result = app_memory_read(unwinder->memory, ip, bytes, sizeof bytes) == 0 &&
-                  __builtin_memcmp(bytes, code, sizeof code) == 0;
+    bool result = module_is_signal_return(unwinder->modules, ip);
     if (memo != NULL)
         *memo = (struct unwind_memo){ip, true, result, memo->follows_call};
     return result;

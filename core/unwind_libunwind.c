@@ -11,10 +11,9 @@
 #include <libunwind.h>
 
 #include "arch.h"
+#include "module_rules.h"
 
 #define CACHE_LOG_ENTRIES 14 /* of rules per address; 16384 entries are 2 MiB, touched as used */
-
-#define ENTRY_CODE_BYTES 128u
 
 enum symbol { CREATE, POLICY, CACHE_SIZE, FLUSH, INIT, STEP, GET_REG, SEARCH };
 
@@ -228,23 +227,11 @@ void unwind_library_forget(const struct unwind_library *library)
     CALL(library, FLUSH, flush_function)(library->address_space, 0, 0);
 }
 
-/* Is IP in the entry code of its module, which nobody calls? That of the dynamic loader (and of
- * some libcs' programs) has no unwind information that would say so. */
-static bool is_entry_code(struct unwinder *unwinder, uint64_t ip)
-{
-    const struct region *region = modules_find(unwinder->modules, ip);
-    if (region == NULL)
-        return false;
-    const struct module *module = modules_at(unwinder->modules, region->module);
-    return module->has_elf && module->elf.entry_vaddr != 0 &&
-           region_link_address(region, ip) - module->elf.entry_vaddr < ENTRY_CODE_BYTES;
-}
-
 static enum unwind_end end_of(struct unwinder *unwinder, int step_result, uint64_t last_ip)
 {
     /* libunwind also says "no more frames" where it had no table and its guess led nowhere. */
     bool by_table = unwinder->unknown_ip != last_ip && unwinder->unknown_ip != last_ip - 1;
-    if (!by_table && is_entry_code(unwinder, last_ip))
+    if (!by_table && module_is_entry_code(unwinder->modules, last_ip))
         return UNWIND_ROOT;
     if (unwinder->beyond_copy)
         return UNWIND_CUT;
