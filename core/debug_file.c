@@ -90,7 +90,6 @@ static int candidate_open(struct elf_file *debug, const struct text *path,
 static int open_by_build_id(struct elf_file *debug, const struct elf_file *main,
                             const char *directory, struct arena *arena)
 {
-    static const char digits[] = "0123456789abcdef";
     static const struct debug_link no_link;
     char buffer[PATH_MAX];
     struct text path = text_over(buffer, sizeof buffer);
@@ -98,12 +97,9 @@ static int open_by_build_id(struct elf_file *debug, const struct elf_file *main,
         return -ENOENT;
     text_put(&path, directory);
     text_put(&path, "/.build-id/");
-    for (unsigned i = 0; i < main->build_id_bytes; i++) {
-        text_put_char(&path, digits[main->build_id[i] >> 4]);
-        text_put_char(&path, digits[main->build_id[i] & 15]);
-        if (i == 0)
-            text_put_char(&path, '/');
-    }
+    text_put_hex_bytes(&path, main->build_id, 1);
+    text_put_char(&path, '/');
+    text_put_hex_bytes(&path, main->build_id + 1, main->build_id_bytes - 1u);
     text_put(&path, ".debug");
     return candidate_open(debug, &path, main, &no_link, arena);
 }

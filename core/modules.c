@@ -28,12 +28,6 @@ struct module *modules_at(const struct modules *modules, uint32_t index)
     return sequence_at(&modules->list, index);
 }
 
-static bool text_equal(const char *a, const char *b)
-{
-    size_t length = __builtin_strlen(a);
-    return length == __builtin_strlen(b) && __builtin_memcmp(a, b, length) == 0;
-}
-
 static enum module_kind kind_of(const char *path)
 {
     if (text_equal(path, "[vdso]"))

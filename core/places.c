@@ -56,14 +56,11 @@ static void put_header(const struct places *places, struct text *line, struct ou
 
 static void put_build_id(struct text *line, const struct module *module)
 {
-    static const char digits[] = "0123456789abcdef";
     text_put_char(line, ' ');
-    if (!module->has_elf || module->elf.build_id_bytes == 0)
+    if (module->has_elf && module->elf.build_id_bytes > 0)
+        text_put_hex_bytes(line, module->elf.build_id, module->elf.build_id_bytes);
+    else
         text_put_char(line, '-');
-    for (unsigned i = 0; module->has_elf && i < module->elf.build_id_bytes; i++) {
-        text_put_char(line, digits[module->elf.build_id[i] >> 4]);
-        text_put_char(line, digits[module->elf.build_id[i] & 15]);
-    }
 }
 
 /* A path that would break its line belongs to no file that could be read back. */
@@ -143,7 +140,7 @@ int places_begin(struct outfile *out, const struct outfile *folded)
     text_put(&name, PLACES_SUFFIX);
     if (name.cut)
         return -ENAMETOOLONG;
-    if (strlen(out->path) != name.length || memcmp(out->path, path, name.length) != 0) {
+    if (!text_equal(out->path, path)) {
         places_close(out);
         outfile_init(out, folded->directory_fd, path);
     }

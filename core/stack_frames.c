@@ -41,9 +41,7 @@ static uint32_t text_frame(struct stack_builder *builder, const char *text, bool
                            uint32_t *index)
 {
     for (uint32_t i = 0; may_be_known && i < builder->texts.count; i++) {
-        const char *known = sequence_at(&builder->texts, i);
-        if (__builtin_strlen(known) == __builtin_strlen(text) &&
-            __builtin_memcmp(known, text, __builtin_strlen(text)) == 0) {
+        if (text_equal(sequence_at(&builder->texts, i), text)) {
             *index = i;
             return profile_frame(builder->profile, FRAME_OF_TEXT, i);
         }

@@ -80,6 +80,14 @@ void text_put_hex(struct text *text, uint64_t value)
     text_put_bytes(text, digits + first, HEX_DIGITS_MAX - first);
 }
 
+void text_put_hex_bytes(struct text *text, const uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        text_put_hex(text, bytes[i] >> 4);
+        text_put_hex(text, bytes[i] & 15);
+    }
+}
+
 void text_put_fixed(struct text *text, uint64_t value, unsigned decimals)
 {
     if (decimals > FIXED_DECIMALS_MAX)
@@ -145,4 +153,10 @@ void text_put_error(struct text *text, int error)
     }
     text_put(text, "error ");
     text_put_i64(text, error);
+}
+
+bool text_equal(const char *one, const char *other)
+{
+    size_t length = strlen(one);
+    return length == strlen(other) && memcmp(one, other, length) == 0;
 }

@@ -33,11 +33,17 @@ void text_put_padded(struct text *text, uint64_t value, unsigned width);
 /* Lower-case hexadecimal, without "0x". */
 void text_put_hex(struct text *text, uint64_t value);
 
+/* COUNT bytes of two digits each, as build ids are written. */
+void text_put_hex_bytes(struct text *text, const uint8_t *bytes, size_t count);
+
 /* A fixed-point number: VALUE / 10^DECIMALS with DECIMALS digits behind the point (at most 9). */
 void text_put_fixed(struct text *text, uint64_t value, unsigned decimals);
 
 /* "No such file or directory (ENOENT)" for a positive errno value that core meets; else "error N".
  */
 void text_put_error(struct text *text, int error);
+
+/* Are the two strings the same? */
+bool text_equal(const char *one, const char *other);
 
 #endif

@@ -103,6 +103,26 @@ TEST(hexadecimal_numbers)
     CHECK_STR(buffer, "0 1a40 ffffffffffffffff");
 }
 
+TEST(hexadecimal_bytes)
+{
+    const uint8_t bytes[] = {0x00, 0x0a, 0xf0, 0x9c};
+    struct text text = fresh();
+    text_put_hex_bytes(&text, bytes, sizeof bytes);
+    CHECK_STR(buffer, "000af09c");
+    text_put_hex_bytes(&text, bytes, 0);
+    CHECK_U64(text.length, 8);
+}
+
+TEST(equal_strings)
+{
+    CHECK(text_equal("", ""));
+    CHECK(text_equal("[vdso]", "[vdso]"));
+    CHECK(!text_equal("a", "b"));
+    CHECK(!text_equal("ab", "abc"));
+    CHECK(!text_equal("abc", "ab"));
+    CHECK(!text_equal("", "a"));
+}
+
 TEST(fixed_point_numbers)
 {
     struct text text = fresh();
