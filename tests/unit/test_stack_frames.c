@@ -40,6 +40,25 @@ static struct record kernel_record(const uint64_t *ips, size_t count)
                            .sample = {.kernel_ips = ips, .kernel_ip_count = count}};
 }
 
+static struct thread thread_called(pid_t tid, const char *name)
+{
+    struct thread thread = {.tid = tid, .text = UINT32_MAX, .deep.watch = -1};
+    strcpy(thread.name, name);
+    return thread;
+}
+
+/* A sample at 0x1234 of an empty stack. */
+static struct record user_record(void)
+{
+    static uint64_t registers[ARCH_PERF_REGISTER_COUNT], stack[4];
+    registers[ARCH_PERF_INDEX_IP] = 0x1234;
+    registers[ARCH_PERF_INDEX_SP] = 0x7000;
+    return (struct record){.kind = RECORD_SAMPLE,
+                           .sample = {.registers = registers,
+                                      .stack = (const uint8_t *)stack,
+                                      .stack_bytes = sizeof stack}};
+}
+
 static void check_text_frame(uint32_t frame, const char *text)
 {
     REQUIRE(frame < profile_frame_count(&profile));
@@ -58,7 +77,7 @@ TEST(without_user_state_there_are_thread_and_kernel)
 {
     const uint64_t ips[] = {0xffffffff81000003, 0xffffffff81000002, 0xffffffff81000001};
     enum unwind_end end = UNWIND_CUT;
-    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "worker;1"};
+    struct thread thread = thread_called(42, "worker;1");
     prepare(&no_library, CONFIG_THREADS_NAME, 0);
     struct record record = kernel_record(ips, 3);
     REQUIRE(stack_frames(&builder, &thread, &record, &end) == 5);
@@ -72,9 +91,9 @@ TEST(without_user_state_there_are_thread_and_kernel)
 TEST(threads_of_one_name_share_a_frame)
 {
     enum unwind_end end;
-    struct thread one = {.tid = 42, .text = UINT32_MAX, .name = "worker"};
-    struct thread two = {.tid = 43, .text = UINT32_MAX, .name = "worker"};
-    struct thread nameless = {.tid = 44, .text = UINT32_MAX};
+    struct thread one = thread_called(42, "worker");
+    struct thread two = thread_called(43, "worker");
+    struct thread nameless = thread_called(44, "");
     struct record record = kernel_record(NULL, 0);
     prepare(&no_library, CONFIG_THREADS_NAME, 0);
     stack_frames(&builder, &one, &record, &end);
@@ -102,7 +121,7 @@ TEST(more_kernel_frames_than_are_kept)
 {
     static uint64_t ips[2 * STACK_KERNEL_FRAMES_MAX];
     enum unwind_end end;
-    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "t"};
+    struct thread thread = thread_called(42, "t");
     for (unsigned i = 0; i < 2 * STACK_KERNEL_FRAMES_MAX; i++)
         ips[i] = 0xffffffff81000000 + i;
     struct record record = kernel_record(ips, 2 * STACK_KERNEL_FRAMES_MAX);
@@ -116,7 +135,7 @@ TEST(the_users_part_is_root_first_in_link_addresses)
 {
     const uint64_t ip = 0xffffffff81000001;
     enum unwind_end end;
-    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    struct thread thread = thread_called(42, "main");
     const struct unwind_library *library = fixture_libunwind();
     if (library == NULL)
         SKIP("libunwind is not installed");
@@ -144,7 +163,7 @@ TEST(the_users_part_is_root_first_in_link_addresses)
 TEST(our_own_frames_are_left_out)
 {
     enum unwind_end end;
-    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    struct thread thread = thread_called(42, "main");
     const struct unwind_library *library = fixture_libunwind();
     if (library == NULL)
         SKIP("libunwind is not installed");
@@ -161,7 +180,7 @@ TEST(our_own_frames_are_left_out)
 TEST(cut_stacks_are_marked_at_the_root)
 {
     enum unwind_end end;
-    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    struct thread thread = thread_called(42, "main");
     prepare(&no_library, CONFIG_THREADS_NAME, 0);
     fixture_sample_in(fixture_leaf, fixture_outer, &taken);
     taken.record.sample.stack_bytes = 8;
@@ -175,15 +194,9 @@ TEST(cut_stacks_are_marked_at_the_root)
 
 TEST(code_that_is_nowhere)
 {
-    uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[4] = {0};
     enum unwind_end end;
-    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
-    registers[ARCH_PERF_INDEX_IP] = 0x1234;
-    registers[ARCH_PERF_INDEX_SP] = 0x7000;
-    struct record record = {.kind = RECORD_SAMPLE,
-                            .sample = {.registers = registers,
-                                       .stack = (const uint8_t *)stack,
-                                       .stack_bytes = sizeof stack}};
+    struct thread thread = thread_called(42, "main");
+    struct record record = user_record();
     prepare(&no_library, CONFIG_THREADS_NAME, 0);
     size_t count = stack_frames(&builder, &thread, &record, &end);
     REQUIRE(count == 3);
@@ -194,15 +207,9 @@ TEST(code_that_is_nowhere)
 /* Frames are kept by address, until the address is another's. */
 TEST(two_libraries_at_one_address_in_turn)
 {
-    uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[4] = {0};
     enum unwind_end end;
-    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
-    registers[ARCH_PERF_INDEX_IP] = 0x1234;
-    registers[ARCH_PERF_INDEX_SP] = 0x7000;
-    struct record record = {.kind = RECORD_SAMPLE,
-                            .sample = {.registers = registers,
-                                       .stack = (const uint8_t *)stack,
-                                       .stack_bytes = sizeof stack}};
+    struct thread thread = thread_called(42, "main");
+    struct record record = user_record();
     static const char *const paths[] = {NULL, "/one", "/two", "/one"};
     prepare(&no_library, CONFIG_THREADS_NAME, 0);
     for (unsigned i = 0; i < 4; i++) {
@@ -229,16 +236,10 @@ static void tell_code(const char *path, const char *line)
 /* Frames of such code are kept by address too, until the map tells something new. */
 TEST(code_made_at_run_time)
 {
-    uint64_t registers[ARCH_PERF_REGISTER_COUNT] = {0}, stack[4] = {0};
     enum unwind_end end;
-    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
-    registers[ARCH_PERF_INDEX_IP] = 0x1234;
-    registers[ARCH_PERF_INDEX_SP] = 0x7000;
-    struct record record = {.kind = RECORD_SAMPLE,
-                            .time_ns = UINT64_MAX,
-                            .sample = {.registers = registers,
-                                       .stack = (const uint8_t *)stack,
-                                       .stack_bytes = sizeof stack}};
+    struct thread thread = thread_called(42, "main");
+    struct record record = user_record();
+    record.time_ns = UINT64_MAX;
     static const char *const lines[] = {NULL, "1200 100 one\n", "1230 10 two\n", "5000 10 no\n"};
     static const char *const wanted[] = {NULL, "one", "two", "two"};
     static struct perf_map map;
@@ -269,7 +270,7 @@ TEST(code_made_at_run_time)
 
 TEST(kernel_time_that_was_not_seen)
 {
-    struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+    struct thread thread = thread_called(42, "main");
     prepare(&no_library, CONFIG_THREADS_NAME, 0);
     stack_frames_book(&builder, &thread, "[kernel]", 500);
     stack_frames_book(&builder, &thread, "[kernel]", 250);
@@ -293,7 +294,7 @@ TEST(every_allocation_may_fail)
     const uint64_t ips[] = {0xffffffff81000003, 0xffffffff81000002};
     enum unwind_end end;
     for (int nth = 1; nth < 20; nth++) {
-        struct thread thread = {.tid = 42, .text = UINT32_MAX, .name = "main"};
+        struct thread thread = thread_called(42, "main");
         struct record record = kernel_record(ips, 2);
         prepare(&no_library, CONFIG_THREADS_NAME, 0);
         arena.fail_countdown = nth;
