@@ -24,7 +24,7 @@
 #define RECORDS_MIN          4u  /* of one ring: the stack copy is cut down to that */
 #define STACK_BYTES_FIRST    32768u
 #define STACK_BYTES_LEAST    16384u
-#define SHRINK_AFTER_NS      1000000000ull
+#define SHRINK_AFTER_NS      10000000000ull
 #define SHRINK_LOG           3u /* next time eight times as long */
 #define SHRINK_TIMES         5u
 #define SHRINK_SAMPLES       500u
@@ -203,8 +203,9 @@ static uint64_t ring_share_bytes(const struct threads *threads)
 
 /*
  * A copy that the thread's stacks fill to an eighth at the most may be a half of it or less: four
- * times what they need. That is judged after a second of the thread's time under one event, and
- * after each time eight times as long, since a thread whose stacks grow again has some of them cut.
+ * times what they need. If they grow again after all, some 50 ms of them are cut: so that is judged
+ * after ten seconds of the thread's time under one event, which makes this half a percent at the
+ * most, and after each time eight times as long.
  */
 static uint32_t stack_enough_bytes(const struct thread *thread)
 {

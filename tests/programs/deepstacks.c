@@ -8,7 +8,7 @@
  *            right() over the same common() over right_leaf(). Nothing differs but the outer end,
  *            which samples do not hold, and the leaf.
  *   turns    the same, but it stays in each for up to 3 ms
- *   late     shallow for the first two thirds, then 40 KB deep
+ *   late     shallow for the first two thirds, then 56 KB deep
  *   again    the same recursion left and entered anew every 50 ms
  * Build: -pthread
  */
@@ -20,7 +20,7 @@
 #define PAGED_FRAMES  2000
 #define COMMON_FRAMES 20
 #define COMMON_BYTES  4096
-#define LATE_FRAMES   10
+#define LATE_FRAMES   14
 #define STACK_BYTES   (64 << 20)
 
 static long total_us;

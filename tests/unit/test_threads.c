@@ -300,7 +300,7 @@ TEST(shallow_stacks_get_smaller_copies_and_rings)
     struct threads threads = table(64 * MIB);
     struct thread *thread = settled(&threads, 1, &shape);
     REQUIRE(thread != NULL);
-    note(thread, 400, 1000, 2 * SECOND_NS);
+    note(thread, 400, 1000, 20 * SECOND_NS);
     CHECK(!thread_is_misfit(&threads, thread)); /* too few samples */
     note(thread, 200, 1000, 0);
     REQUIRE(thread_is_misfit(&threads, thread));
@@ -314,9 +314,24 @@ TEST(shallow_stacks_get_smaller_copies_and_rings)
     REQUIRE(thread_is_misfit(&threads, thread));
     refit(&threads, thread);
     CHECK_U64(thread->stack_bytes, EVENT_STACK_BYTES_MAX);
-    note(thread, 600, 1000, 2 * SECOND_NS);
+    note(thread, 600, 1000, 20 * SECOND_NS);
     CHECK(!thread_is_misfit(&threads, thread)); /* that was once too often to be quick about it */
-    note(thread, 1, 1000, 7 * SECOND_NS);
+    note(thread, 1, 1000, 70 * SECOND_NS);
+    CHECK(thread_is_misfit(&threads, thread));
+    event_close(&thread->event);
+}
+
+/* What is cut until the copy has grown again must be little of the thread's time. */
+TEST(shallow_stacks_keep_the_copy_at_first)
+{
+    events_or_skip();
+    struct event_shape shape;
+    struct threads threads = table(64 * MIB);
+    struct thread *thread = settled(&threads, 1, &shape);
+    REQUIRE(thread != NULL);
+    note(thread, 9000, 1000, 9 * SECOND_NS);
+    CHECK(!thread_is_misfit(&threads, thread));
+    note(thread, 2000, 1000, 2 * SECOND_NS);
     CHECK(thread_is_misfit(&threads, thread));
     event_close(&thread->event);
 }
@@ -329,7 +344,7 @@ TEST(one_deep_stack_keeps_the_copy)
     struct thread *thread = settled(&threads, 1, &shape);
     REQUIRE(thread != NULL);
     note(thread, 1, shape.stack_bytes / 4, 0);
-    note(thread, 5000, 1000, 2 * SECOND_NS);
+    note(thread, 5000, 1000, 20 * SECOND_NS);
     CHECK(!thread_is_misfit(&threads, thread));
     event_close(&thread->event);
 }
