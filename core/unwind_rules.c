@@ -108,11 +108,13 @@ static inline bool is_plausible(struct unwinder *unwinder, uint64_t at, uint64_t
            unwind_is_signal_return(unwinder, return_address);
 }
 
-/* At known_slot, with the caller's frame pointer where the copy has it: is it certain that what is
- * known of a deep stack is this sample's? */
-static bool is_known(struct unwinder *unwinder, bool has_fp, uint64_t fp)
+/* Is SLOT known_slot, and is it certain that what is known of a deep stack is this sample's? FP:
+ * the caller's frame pointer, where the copy has it. */
+static inline bool is_known(struct unwinder *unwinder, uint64_t slot, bool has_fp, uint64_t fp)
 {
     struct deep_stack *deep = unwinder->sample.deep;
+    if (slot != unwinder->known_slot || slot == 0)
+        return false;
     if (unwinder->live) {
         unwinder->slot_fp = fp;
         return false;
@@ -149,7 +151,7 @@ static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
     if (cfa <= walk->place.sp)
         return STEP_HAND_OVER;
     bool has_fp = fp_read(walk, &rule, cfa, &fp);
-    if (returns_at == unwinder->known_slot && is_known(unwinder, has_fp, fp))
+    if (is_known(unwinder, returns_at, has_fp, fp))
         return STEP_KNOWN;
     if (!has_fp || !word_read(unwinder, returns_at, &return_address))
         return step_cut(walk, returns_at);
@@ -184,10 +186,8 @@ static enum step step_guess(struct walk *walk, bool is_leaf)
     walk->registers = NULL;
     walk->is_return = true;
     if (unwind_guess(unwinder, is_leaf, &walk->place))
-        return walk->place.sp - WORD_BYTES == unwinder->known_slot &&
-                       is_known(unwinder, true, walk->place.fp)
-                   ? STEP_KNOWN
-                   : STEP_DONE;
+        return is_known(unwinder, walk->place.sp - WORD_BYTES, true, walk->place.fp) ? STEP_KNOWN
+                                                                                     : STEP_DONE;
     /* A frame pointer that points on into the stack, or anywhere. */
     if (!unwinder->beyond_copy || walk->place.fp - walk->place.sp >= UNWIND_STACK_REACH_BYTES)
         return STEP_NO_RULE;

@@ -114,6 +114,21 @@ TEST(frame_pointers_where_there_are_no_rules)
     modules_close(&modules);
 }
 
+/* Damage may lead there: the return address that is read last is said to lie at 0. */
+TEST(a_stack_that_reaches_around_the_end_of_all_addresses)
+{
+    enum unwind_end end;
+    uint64_t code = code_without_rules();
+    prepare(&no_library);
+    struct unwind_sample sample = made_sample(code, (uint64_t)-8);
+    registers[ARCH_PERF_INDEX_SP] = (uint64_t)-16;
+    stack[2] = code + 0x105;
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
+    CHECK_U64(ips[1], code + 0x104);
+    CHECK_U64(end, UNWIND_NO_RULE);
+    modules_close(&modules);
+}
+
 /* Interpreters that were made at run time push the address to return to, and jump. */
 TEST(made_code_that_returns_to_where_no_call_was)
 {
