@@ -174,7 +174,8 @@ static bool stages_prepare(pid_t pid)
     memory.pid = pid;
     modules_init(&modules, &arena, &memory, 0);
     unwinder_init(&unwinder, &library, &modules, &memory, &arena);
-    unwinder.watching_tried = unwinder.watching_fails = true; /* those of now are no more the samples' own */
+    unwinder.watching_tried = unwinder.watching_fails =
+        true; /* those of now are no more the samples' own */
     profile_init(&profile, &arena);
     return stack_builder_init(&builder, &modules, &unwinder, &profile, CONFIG_THREADS_NAME,
                               &arena) == 0 &&
