@@ -141,9 +141,6 @@ $(U)/test_%.o: tests/unit/test_%.c $(B)/flags
 	@echo "  CC      $@"
 	$(Q)$(COMPILE) -iquote tests/unit $(UNIT_FLAGS) -c -o $@ $<
 
-# It walks its own frame pointers.
-$(U)/test_unwind.o: UNIT_FLAGS += -fno-omit-frame-pointer
-
 $(UNIT_TESTS): %: %.o $(U)/libcore.a $(FOREIGN_OBJECTS)
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(CFLAGS) $(UNIT_FLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(U)/libcore.a $(FOREIGN_LINK)
