@@ -120,19 +120,16 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     return thread->one_in > 1 ? follow_clock(collector, weight_ns * thread->one_in) : weight_ns;
 }
 
-/*
- * Where kernel samples are refused, an event that fires in the kernel makes no record, and the next
- * one carries the time of both. Takes whole periods that passed so out of WEIGHT_NS and books them
- * as the kernel's.
- */
-static uint64_t without_kernel_time(struct collector *collector, struct thread *thread,
-                                    uint64_t weight_ns)
+uint64_t collector_without_kernel_time(struct collector *collector, struct thread *thread,
+                                       uint64_t weight_ns)
 {
-    bool sure = thread->settled && !thread->period_is_new && !thread->lost_since_sample;
+    bool sure = thread->settled && !thread->lost_since_sample;
     uint64_t periods = (weight_ns + thread->period_ns / 4) / thread->period_ns;
-    if (collector->threads.plan.traits->kernel_frames || !sure || periods < 2)
+    /* One ended with the sample; a new period may have cut short one that was somewhat longer. */
+    uint64_t unsure = thread->period_is_new ? 3 : 1;
+    if (collector->threads.plan.traits->kernel_frames || !sure || periods <= unsure)
         return weight_ns;
-    uint64_t kernel_ns = (periods - 1) * thread->period_ns;
+    uint64_t kernel_ns = (periods - unsure) * thread->period_ns;
     stack_frames_book(&collector->stacks, thread, "[kernel]", kernel_ns);
     collector->kernel_ns += kernel_ns;
     return weight_ns > kernel_ns ? weight_ns - kernel_ns : 1;
@@ -175,7 +172,8 @@ static void handle_sample(struct collector *collector, struct thread *thread,
 {
     collector_read_maps(collector);
     thread->label = label_then(collector, thread, record->time_ns);
-    uint64_t weight_ns = without_kernel_time(collector, thread, weigh(collector, thread, record));
+    uint64_t weight_ns =
+        collector_without_kernel_time(collector, thread, weigh(collector, thread, record));
     thread->sampled = true;
     thread->period_is_new = thread->lost_since_sample = false;
     thread->samples_since_draw++;

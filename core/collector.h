@@ -83,6 +83,14 @@ void collector_drain_thread(struct collector *collector, struct thread *thread, 
 /* Reads the process's maps anew, if they are not known or records of them were lost. */
 void collector_read_maps(struct collector *collector);
 
+/*
+ * Where kernel samples are refused, an event that fires in the kernel makes no record, and the next
+ * one carries the time of both. Takes whole periods that passed so out of WEIGHT_NS and books them
+ * as the kernel's.
+ */
+uint64_t collector_without_kernel_time(struct collector *collector, struct thread *thread,
+                                       uint64_t weight_ns);
+
 /* Tells what the process has used, by its clock, when all records up to now are handled. */
 void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns);
 

@@ -42,29 +42,36 @@ void housekeeping_init(struct housekeeping *house, struct collector *collector)
 }
 
 /* What THREAD has used since its last sample, and up to COUNT_NS of its event, goes where that
- * sample went; what it turns out not to have used is taken off there. */
+ * sample went; what it turns out not to have used is taken off there. IS_LAST: no more samples will
+ * come, so what has made none, where the kernel makes none of its own time, is the kernel's. */
 static void account_settled_to(struct collector *collector, struct thread *thread,
-                               uint64_t count_ns)
+                               uint64_t count_ns, bool is_last)
 {
-    if (count_ns < thread->count_ns || (thread->last_node == PROFILE_NONE && !collector->paused))
+    if (count_ns < thread->count_ns ||
+        (thread->last_node == PROFILE_NONE && !collector->paused && !is_last))
         return;
     uint64_t more_ns = count_ns - thread->count_ns;
     uint64_t stolen_ns = thread_stolen_ns(&collector->threads, thread, count_ns, UINT64_MAX);
     thread->count_ns = count_ns;
     if (collector->paused)
         return;
+    uint64_t rest_ns = more_ns > stolen_ns ? more_ns - stolen_ns : 0;
+    if (is_last)
+        rest_ns = collector_without_kernel_time(collector, thread, rest_ns);
+    if (thread->last_node == PROFILE_NONE)
+        return;
     if (more_ns >= stolen_ns)
-        profile_top_up(&collector->profile, thread->last_node, more_ns - stolen_ns);
+        profile_top_up(&collector->profile, thread->last_node, rest_ns);
     else
         profile_take_back(&collector->profile, thread->last_node, stolen_ns - more_ns);
 }
 
-static void account_settled(struct collector *collector, struct thread *thread)
+static void account_settled(struct collector *collector, struct thread *thread, bool is_last)
 {
     uint64_t count_ns;
     if (thread->settled && thread->event.fd >= 0 &&
         event_read_count(&thread->event, &count_ns) == 0)
-        account_settled_to(collector, thread, count_ns);
+        account_settled_to(collector, thread, count_ns, is_last);
 }
 
 /*
@@ -107,7 +114,7 @@ static void account_unsettled(struct collector *collector, struct thread *thread
 static void account_close(struct collector *collector, struct thread *thread)
 {
     uint64_t shortest_ns = BALANCED_PERIODS * collector->threads.plan.period_ns;
-    account_settled(collector, thread);
+    account_settled(collector, thread, true);
     uint64_t end_ns = thread->birth_cpu_ns + thread->count_ns;
     if (end_ns < thread->end_cpu_ns)
         end_ns = thread->end_cpu_ns;
@@ -150,7 +157,7 @@ static uint64_t account_again(struct collector *collector, struct thread *thread
             break;
     }
     if (old_ns > before_ns)
-        account_settled_to(collector, thread, old_ns - before_ns);
+        account_settled_to(collector, thread, old_ns - before_ns, false);
     return thread->base_cpu_ns + thread->count_ns - thread->stolen_ns;
 }
 
@@ -335,7 +342,7 @@ void housekeeping_pause(struct housekeeping *house)
         struct thread *thread = threads_at(threads, i);
         if (thread->tid == 0)
             continue;
-        account_settled(house->collector, thread);
+        account_settled(house->collector, thread, false);
         thread_silence(thread);
         deep_stack_end(&thread->deep);
         thread->unbalanced |= !thread->settled;

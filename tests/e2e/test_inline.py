@@ -377,7 +377,7 @@ def test_places_in_the_way():
     result = run(built("plain"), 200, options={"INLINE": "yes", "OUT": "p.folded"},
                  directory=directory)
     expect((directory / "p.folded.places").read_text() == "mine", "overwritten")
-    expect(Profile(directory / "p.folded").total() > 100, str(result))
+    measured(Profile(directory / "p.folded").total() > 100, str(result))
     expect(result.stderr.count(b"\n") == 1 and b"p.folded.places" in result.stderr, str(result))
 
 

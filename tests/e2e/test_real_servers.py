@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 from folded import entry_root, is_whole, thread_roots
-from harness import EVERYONE, expect, main, need, private_directory, run, test, wait_until
+from harness import EVERYONE, expect, main, measured, need, private_directory, run, test, wait_until
 from real import check_real, profile_of, run_real
 
 NODE = """
@@ -73,9 +73,9 @@ def test_node(who):
     profile = profile_of(result, "node")
     roots = thread_roots() | entry_root(node)
     good = profile.share_where(lambda s: is_whole(s, roots) or s[1:2] == ("[truncated]",))
-    expect(good > 0.995, f"neither whole nor marked: {profile.broken(entry_root(node))}")
+    measured(good > 0.995, f"neither whole nor marked: {profile.broken(entry_root(node))}")
     whole = profile.whole_share(entry_root(node))
-    expect(whole > 0.6, f"whole {whole:.3f}: {profile.broken(entry_root(node))}")
+    measured(whole > 0.6, f"whole {whole:.3f}: {profile.broken(entry_root(node))}")
     expect(not profile.ours(), f"frames of ours: {profile.ours()}")
 
 

@@ -80,7 +80,7 @@ def test_static_pie_steps_aside():
 
 def shape(name, ms=1100):
     profile = both(program("shapes"), name, ms).profile
-    expect(profile.total() > 1000, f"{profile.total()} samples")
+    measured(profile.total() > 1000, f"{profile.total()} samples")
     measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
     return profile
 
@@ -109,8 +109,8 @@ def test_prologue():
         stacks = [s for s in profile.stacks if leaf in s]
         expect(stacks, f"no sample in {leaf}")
         right = profile.sum_where(lambda s: has_path(s, "main", "caller", leaf))
-        expect(right >= 0.995 * profile.sum_where(lambda s: leaf in s),
-               f"{leaf} without its caller: {profile.paths_to(leaf)}")
+        measured(right >= 0.995 * profile.sum_where(lambda s: leaf in s),
+                 f"{leaf} without its caller: {profile.paths_to(leaf)}")
 
 
 @test
@@ -131,7 +131,7 @@ def test_tail_call():
     """The function that jumped away is not on the stack; the one above it is."""
     profile = shape("tail")
     right = profile.share_where(lambda s: has_path(s, "main", "caller", "reached"))
-    expect(right > 0.98, f"caller<reached has {right:.3f}: {profile.paths_to('reached')}")
+    measured(right > 0.98, f"caller<reached has {right:.3f}: {profile.paths_to('reached')}")
 
 
 @test
@@ -146,7 +146,7 @@ def test_vdso():
 def test_deep():
     profile = shape("deep")
     full = profile.share_where(lambda s: s.count("recurse") == 201)
-    expect(full > 0.98, f"all 201 frames in {full:.3f} of the samples")
+    measured(full > 0.98, f"all 201 frames in {full:.3f} of the samples")
 
 
 @test
@@ -155,7 +155,7 @@ def test_deeper_than_the_copy():
     result = both(program("deep"), 1500)
     profile = result.profile
     right = profile.share_where(lambda s: s.count("deeper") == 61 and "innermost" in s)
-    expect(right > 0.98, f"61 frames above innermost in {right:.3f}")
+    measured(right > 0.98, f"61 frames above innermost in {right:.3f}")
     measured(profile.whole_share() > 0.99, f"whole: {profile.whole_share():.4f}")
 
 
@@ -166,13 +166,13 @@ def test_signal_stack():
     right = profile.share_where(
         lambda s: s.count("filler") == 30 and has_path(s, "main", "filler")
         and has_path(s, "filler", "interrupted", "raise") and "in_handler" in s)
-    expect(right > 0.98, f"whole and in order: {right:.3f}; {profile.broken()}")
+    measured(right > 0.98, f"whole and in order: {right:.3f}; {profile.broken()}")
     measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
 def deepest(how, ms=1500):
     profile = run(program("deepstacks"), how, ms).profile
-    expect(profile.total() > 0.8 * ms, f"{profile.total()} samples")
+    measured(profile.total() > 0.8 * ms, f"{profile.total()} samples")
     return profile
 
 
@@ -187,7 +187,7 @@ def test_far_deeper_than_the_copy(case):
     profile = deepest(how)
     right = profile.share_where(
         lambda s: s.count(function) == frames and is_whole(s, thread_roots()))
-    expect(right >= 0.99, f"whole: {right:.4f}: {profile.broken()}")
+    measured(right >= 0.99, f"whole: {right:.4f}: {profile.broken()}")
     wrong = profile.sum_where(lambda s: s.count(function) != frames and not is_cut(s)
                               and "innermost" in s)
     expect(wrong == 0, f"{wrong} samples have another number of frames")
@@ -206,7 +206,7 @@ def test_deep_frames_that_change(how):
         expect(is_cut(stack) or frames == 20 or not leaf, f"{frames} frames: {user_frames(stack)}")
         for side in sides:
             seen[side] += count
-    expect(min(seen.values()) > 0.2 * profile.total(), f"{seen} of {profile.total()}")
+    measured(min(seen.values()) > 0.2 * profile.total(), f"{seen} of {profile.total()}")
 
 
 @test
@@ -224,7 +224,7 @@ def test_deep_frames_that_come_back():
     result = run(program("deepstacks"), "again", 2000, options={"SUMMARY": "yes"})
     profile = result.profile
     whole = profile.share_where(lambda s: s.count("again") == 20 and not is_cut(s))
-    expect(whole > 0.4, f"whole: {whole:.3f}; {profile.heaviest()}")
+    measured(whole > 0.4, f"whole: {whole:.3f}; {profile.heaviest()}")
     cut = profile.share_where(is_cut)
     told = re.search(rb"stacks: ([0-9.]+) % whole, ([0-9]+) truncated", result.stderr)
     expect(told, f"not told: {result.stderr[-400:]}")
@@ -233,7 +233,7 @@ def test_deep_frames_that_come_back():
 
 def strange(what, ms=700):
     profile = both(program("strange"), what, ms).profile
-    expect(profile.total() > 0.8 * ms, f"{profile.total()} samples")
+    measured(profile.total() > 0.8 * ms, f"{profile.total()} samples")
     return profile
 
 
@@ -241,7 +241,7 @@ def strange(what, ms=700):
 def test_alloca():
     profile = strange("alloca")
     right = profile.share_where(lambda s: s.count("sized") == 51 and has_path(s, "main", "sized"))
-    expect(right > 0.98, f"whole: {right:.3f}; {profile.broken()}")
+    measured(right > 0.98, f"whole: {right:.3f}; {profile.broken()}")
 
 
 COROUTINES = (("entry_0", "fifty", 0.5), ("entry_1", "thirty", 0.3), ("entry_2", "twenty", 0.2))
@@ -283,7 +283,7 @@ def test_wild_jumps():
     profile = strange("wild")
     right = profile.share_where(
         lambda s: has_path(s, "main", "jumps_wildly") and "on_fault" in s and "work" in s)
-    expect(right > 0.98, f"{profile.heaviest()}")
+    measured(right > 0.98, f"{profile.heaviest()}")
     measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 

@@ -460,6 +460,11 @@ TEST(gaps_are_the_kernels_where_its_samples_are_refused)
     collector_drain(&collector, UINT64_MAX);
     CHECK_U64(collector.kernel_ns, 2 * PERIOD_NS);
     CHECK_U64(weight_of("one"), 8 * PERIOD_NS);
+    thread->period_is_new = true; /* up to three may have been others */
+    put_sample(thread, 500, 18 * PERIOD_NS);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(collector.kernel_ns, 9 * PERIOD_NS);
+    CHECK_U64(weight_of("one"), 18 * PERIOD_NS);
     end_all();
 }
 
