@@ -37,7 +37,7 @@ struct collector {
     void (*between_records)(void *context);
     void *context;
 
-    bool paused;      /* samples do not count for now; all other records do */
+    bool paused;      /* samples do not count; all other records do */
     bool exec_seen;   /* the process has become another program: nothing more is ours */
     bool scan_wanted; /* a thread was made that we may not know */
     bool maps_wanted; /* not read yet, or records of mappings may have been lost */

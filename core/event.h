@@ -39,11 +39,9 @@ struct event {
     size_t mapping_bytes; /* of both */
 };
 
-#define EVENT_STACK_BYTES_MAX                                                                      \
-    65528u                         /* a record's length has 16 bits in the kernel's stack size     \
-                                    */
-#define EVENT_PERIOD_MIN_NS 10000u /* the kernel's own floor for clock events */
-#define EVENT_PAGE_BYTES    4096u
+#define EVENT_STACK_BYTES_MAX 65528u /* the kernel has 16 bits for it, and wants eights */
+#define EVENT_PERIOD_MIN_NS   10000u /* the kernel's own floor for clock events */
+#define EVENT_PAGE_BYTES      4096u
 
 /*
  * Finds out what the kernel grants this process, by opening an event on the calling thread and

@@ -30,9 +30,10 @@ struct helper {
     void (*run)(void *context);
     void *context;
     bool is_last_work;
-    void (*give_up)(void *context); /* called, if set, before the watchdog ends the helper: */
-    void *give_up_context;          /* in the midst of whatever it was at */
-    uint32_t beats, beats_seen;     /* by the watchdog */
+    /* Called, if set, before the watchdog ends the helper, in the midst of whatever it was at. */
+    void (*give_up)(void *context);
+    void *give_up_context;
+    uint32_t beats, beats_seen; /* by the watchdog */
     uint32_t stuck_seconds, last_seconds;
     uint8_t *memory; /* thread block and stack */
     size_t memory_bytes;
@@ -40,9 +41,8 @@ struct helper {
 
 /*
  * Starts a helper that calls RUN(CONTEXT) and then ends. The calling thread's thread block is the
- * model of the helper's. KEEP_STDERR keeps the app's stderr open whatever
- * it is; otherwise only a terminal or a file, since whoever reads a pipe waits for its last writer.
- * Returns 0 or -errno.
+ * model of the helper's. KEEP_STDERR keeps the app's stderr open whatever it is; otherwise only a
+ * terminal or a file, since whoever reads a pipe waits for its last writer. Returns 0 or -errno.
  */
 int helper_start(struct helper *helper, void (*run)(void *context), void *context,
                  bool keep_stderr);

@@ -42,10 +42,9 @@ struct birth {
 struct mailbox_slot {
     uint32_t state; /* enum mailbox_state, atomic */
     struct birth birth;
-    uint64_t
-        own_id; /* the new thread's event while its descriptor is in the app's table; 0: none */
-    int own_fd;
-    void *routine; /* what the thread is to run, and with what; the creator's and the thread's */
+    uint64_t own_id; /* of the new thread's event while the app's table has it; 0: none */
+    int own_fd;      /* its descriptor there */
+    void *routine;   /* what the thread is to run, and with what; the creator's and the thread's */
     void *argument;
 };
 

@@ -7,8 +7,9 @@
  * anew (a checkpoint): the next commit replaces it at once, as long as the name still leads to the
  * file that we made.
  *
- *     outfile_init, then any number of { outfile_begin, outfile_put ..., outfile_commit },
- * outfile_close
+ *     outfile_init
+ *     any number of times: outfile_begin, outfile_put ..., outfile_commit
+ *     outfile_close
  *
  * Every error is a -errno of the kernel: ENOSPC, EFBIG (block or ignore SIGXFSZ to see that one),
  * EROFS and so on. System calls made: openat, write, dup, fstat, newfstatat, renameat, renameat2,

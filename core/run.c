@@ -304,8 +304,7 @@ static void run_release(struct run *run)
 void session_run(void *context)
 {
     struct session *session = context;
-    static struct run
-        run; /* the library's data: forked children must not see it half-made, and don't */
+    static struct run run; /* a forked child's helper begins it anew */
     run = (struct run){0};
     if (!run_init(&run, session)) {
         publisher_fail(&run.publisher, -ENOMEM);

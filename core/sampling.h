@@ -5,18 +5,19 @@
  * The kernel's clock events fire every period, counted from where the event was opened. Two truths
  * follow that a plain fixed period gets wrong:
  *
- * - A thread that lives less than a period would never be seen, and one that lives for 1.45 periods
- *   only in the same place. So a thread is *born* with a period Q of its own, drawn uniformly from
- *   (0, P], and the points t = Q, 2Q, 3Q, ... of its CPU time at which it was sampled are weighed
- * so that, over all draws of Q, every moment of a life counts the same, however short the life is
- * (a Horvitz-Thompson estimate). Below P only the first point counts; its density is 1/P, so it
- * weighs P. From P on, the points of draws Q >= P/4 count, and weigh Q / e(t): with weights of Q,
- * which sum to the CPU time of each single thread, the points at t would on the average count e(t)
- * = sum of f(t/j) (t/j) / j = (t/P) sum of 1/j^2, over the j with t/j in [P/4, P]. (Faster draws
- * would fill a small ring long before it is read; their first point is enough.) Draws are bounded
- * from below, which bounds the rate at which a young thread is interrupted.
- * - A thread that lives on is *settled* by the helper after a few ms: its event is replaced by one
- *   whose period is drawn anew now and then within a quarter of P, which breaks any beat with the
+ * A thread that lives less than a period would never be seen, and one that lives for 1.45 periods
+ * only in the same place. So a thread is *born* with a period Q of its own, drawn uniformly from
+ * (0, P], and the points t = Q, 2Q, 3Q, ... of its CPU time at which it was sampled are weighed so
+ * that, over all draws of Q, every moment of a life counts the same, however short the life is (a
+ * Horvitz-Thompson estimate). Below P only the first point counts; its density is 1/P, so it weighs
+ * P. From P on, the points of draws Q >= P/4 count, and weigh Q / e(t): with weights of Q, which
+ * sum to the CPU time of each single thread, the points at t would on the average count e(t) = sum
+ * of f(t/j) (t/j) / j = (t/P) sum of 1/j^2, over the j with t/j in [P/4, P]. (Faster draws would
+ * fill a small ring long before it is read; their first point is enough.) Draws are bounded from
+ * below, which bounds the rate at which a young thread is interrupted.
+ *
+ * A thread that lives on is *settled* by the helper after a few ms: its event is replaced by one
+ * whose period is drawn anew now and then within a quarter of P, which breaks any beat with the
  * program. There a sample weighs the CPU time that has passed since the sample before it, and what
  * is left at the end belongs to the last one: the sum is the thread's clock by construction.
  *

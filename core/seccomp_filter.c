@@ -83,8 +83,8 @@ static void put_allow_call(struct program *program, int number)
     put_return(program, true);
 }
 
-/* Loads a half of an argument. In memory the low half comes first: the processor must be little
- * endian. */
+/* Loads a half of an argument. In memory the low half comes first, as on every processor of
+ * core/arch.h. */
 static void put_load_argument(struct program *program, unsigned index, bool high_half)
 {
     put_load(program, offsetof(struct seccomp_data, args) + index * 8 + (high_half ? 4 : 0));

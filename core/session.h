@@ -31,7 +31,6 @@
 #define SESSION_NOTICE_BYTES  2048u
 #define SESSION_DONE          UINT32_MAX /* progress of a helper that has done all it had to */
 
-/* A snapshot that the app asks for. One at a time: the app's callers take turns. */
 /* What finish_wanted may say. */
 enum session_finish {
     SESSION_GOES_ON,
@@ -39,6 +38,7 @@ enum session_finish {
     SESSION_STOPS, /* the process goes on: nothing of the session may stay */
 };
 
+/* A snapshot that the app asks for. One at a time: the app's callers take turns. */
 enum session_ask { SESSION_ASK_NONE, SESSION_ASK_WAITS, SESSION_ASK_ANSWERED };
 struct session_snapshot {
     uint32_t state;           /* enum session_ask; futex */
@@ -83,13 +83,12 @@ struct session {
     uint32_t follow_asked; /* how often it has changed credentials */
 
     /* said by both */
-    uint32_t
-        hushed; /* a filter for system calls is in force: the app's threads make none of ours */
+    uint32_t hushed; /* seccomp is in force: we make no system call in the app's threads */
 
     /* said by the helper */
     uint32_t follow_answered;  /* of follow_asked; futex */
-    uint32_t birth_ring_bytes; /* that a new thread may map for now; 0: not said yet */
-    uint32_t births_one_in;    /* so many births share one event, see sampling.h; 0: not said yet */
+    uint32_t birth_ring_bytes; /* of a new thread's ring, as of the last turn; 0: none yet */
+    uint32_t births_one_in;    /* so many births share one event, see sampling.h; 0: none yet */
     uint32_t born_unsettled;   /* settling is refused: births take plain periods */
     uint32_t sleeps_long;      /* a birth should wake it */
     uint32_t progress;         /* moves as long as it gets on */

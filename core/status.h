@@ -35,7 +35,7 @@ struct status {
     char file[4096];
 };
 
-/* Opens the file, which is empty at first. Where it can't be had, nothing is told. */
+/* Opens the file and writes a first text. Where it can't be had, nothing is told. */
 void status_open(struct status *status, pid_t app_pid);
 
 /* Writes what STATUS holds. */

@@ -167,8 +167,8 @@ void thread_unsilence(struct threads *threads, struct thread *thread);
 /* Judges how fast threads come. Now and then. */
 void threads_judge_churn(struct threads *threads, uint64_t now_ns);
 
-/* The ring that a thread may map at its birth for now, so that those that are born before the next
- * look find locked memory left. */
+/* The ring that a thread may map at its birth, so that all that are born before the next look find
+ * locked memory left. To be asked at each look. */
 size_t threads_birth_ring_bytes(const struct threads *threads);
 
 /* How long the rings can take samples before the first is half full, ns. */
