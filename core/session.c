@@ -1,9 +1,8 @@
-/* The app's side of a session: configuration, start, births, end. Never allocates, never touches
- * errno. */
+/* The app's side of a session: configuration, start, questions to the helper, end. Never allocates,
+ * never touches errno. */
 #include "session.h"
 
 #include <linux/futex.h>
-#include <sys/prctl.h>
 
 #include "message.h"
 #include "number_file.h"
@@ -13,20 +12,6 @@
 #include "sys.h"
 #include "task_status.h"
 #include "text.h"
-
-/* Of the first thread: room for the samples of the ms that the helper may need to start, and no
- * more, since mapping it is a good part of what a short process and a fork pay. */
-#define FIRST_STACK_BYTES  15872u
-#define FIRST_RING_BYTES   (128u * 1024) /* eight records */
-#define FIRST_RING_RATE_HZ 2000u
-#define FASTER_RING_BYTES  (256u * 1024)
-#define BIRTH_RING_BYTES   (64u * 1024)
-#define BIRTH_RECORDS      8u /* in its ring, see sampling.h */
-#define LEAST_RING_BYTES   (16u * 1024)
-#define BIRTH_SPARE_BYTES  48u /* of each, for other records */
-
-/* A helper that many births wait for is woken before its time: their rings hold locked memory. */
-#define BIRTHS_TO_WAKE 48u
 
 #define FOLLOW_WAIT_NS      1000000000u
 #define FOLLOW_WAIT_PART_NS 20000000u
@@ -147,119 +132,6 @@ bool session_is_mine(const struct session *session)
            session->app_pid == (pid_t)sys0(SYS_getpid);
 }
 
-/* Opens the calling thread's event as BIRTH says, as large as SHAPE or as locked memory allows. */
-static void birth_open_event(const struct session *session, struct birth *birth,
-                             struct event_shape shape)
-{
-    birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
-    /* No more locked memory: many threads are being born at once. */
-    while (birth->refusal == -EPERM && shape.ring_bytes > LEAST_RING_BYTES) {
-        shape.ring_bytes /= 2;
-        shape.stack_bytes = (shape.stack_bytes / 2 - BIRTH_SPARE_BYTES) & ~7u;
-        birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
-    }
-    birth->stack_bytes = shape.stack_bytes;
-}
-
-/* Draws by lot what the birth's event is to be, or that it has none. */
-static void birth_draw(struct session *session, struct birth *birth)
-{
-    uint64_t number = __atomic_fetch_add(&session->births, 1, __ATOMIC_RELAXED);
-    uint64_t random = sampling_birth_random(session->seed, number, birth->one_in);
-    if (__atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) != 0) {
-        birth->plain = true;
-        birth->period_ns = sampling_settled_period_ns(session->period_ns, random);
-        return;
-    }
-    birth->passed_over = !sampling_birth_is_chosen(session->seed, number, birth->one_in);
-    birth->period_ns = sampling_birth_period_ns(
-        sampling_birth_nominal_ns(session->period_ns, birth->one_in), random);
-}
-
-/* In a forked child: other threads of the parent may have been at their births. */
-static void births_close_copies(const struct mailbox *mailbox)
-{
-    for (uint32_t i = 0; i < mailbox_used(mailbox); i++)
-        if (mailbox->slots[i].own_id != 0)
-            event_close_shared_fd(mailbox->slots[i].own_fd, mailbox->slots[i].own_id);
-}
-
-/*
- * Opens the calling thread's event, posts it, and only then lets it count: what all this costs is
- * not the app's. Returns how many posts wait for the helper.
- */
-static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
-                            const struct event_shape *unperiodic, uint32_t one_in)
-{
-    uint64_t start_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    struct birth *birth = &slot->birth;
-    *birth = (struct birth){.tid = birth->tid, .event.fd = -1, .one_in = one_in};
-    if (birth->tid != session->first_tid)
-        birth->before_ns = start_cpu_ns;
-    birth_draw(session, birth);
-    struct event_shape shape = *unperiodic;
-    shape.disabled = true;
-    shape.period_ns = birth->period_ns;
-    if (!birth->passed_over)
-        birth_open_event(session, birth, shape);
-    struct event event = birth->event;
-    slot->own_fd = event.fd; /* for a child that is forked meanwhile */
-    slot->own_id = event.id;
-    birth->event.fd = -1; /* this side's; closed below */
-    sys2(SYS_prctl, PR_GET_NAME, birth->name);
-    birth->cpu_ns = birth->passed_over ? start_cpu_ns : sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    birth->own_ns = birth->cpu_ns - start_cpu_ns;
-    uint32_t waiting = mailbox_post(&session->mailbox, slot);
-    if (event.mapping != NULL)
-        event_enable(&event);
-    event_close_shared_fd(event.fd, event.id);
-    /* The slot may be another thread's by now. */
-    uint64_t own_id = event.id;
-    __atomic_compare_exchange_n(&slot->own_id, &own_id, 0, false, __ATOMIC_RELAXED,
-                                __ATOMIC_RELAXED);
-    return waiting;
-}
-
-void session_open_birth(struct session *session, struct mailbox_slot *slot)
-{
-    if (__atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0) {
-        mailbox_cancel(slot);
-        return;
-    }
-    uint32_t ring_bytes = __atomic_load_n(&session->birth_ring_bytes, __ATOMIC_RELAXED);
-    uint32_t one_in = __atomic_load_n(&session->births_one_in, __ATOMIC_RELAXED);
-    if (ring_bytes == 0)
-        ring_bytes = BIRTH_RING_BYTES;
-    struct event_shape shape = {.ring_bytes = ring_bytes};
-    shape.stack_bytes =
-        (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&shape) - BIRTH_SPARE_BYTES) &
-        ~7u;
-    slot->birth.tid = (pid_t)sys0(SYS_gettid);
-    /* The session may have been stopped since the thread was made. */
-    if (session->app_pid == 0 ||
-        __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS) {
-        mailbox_cancel(slot);
-        return;
-    }
-    uint32_t waiting = birth_begin(session, slot, &shape, one_in != 0 ? one_in : 1);
-    if (waiting % BIRTHS_TO_WAKE == 0 ||
-        __atomic_load_n(&session->sleeps_long, __ATOMIC_SEQ_CST) != 0)
-        helper_wake(&session->helper);
-}
-
-void session_tell_end(struct session *session)
-{
-    struct mailbox_slot *slot =
-        session_is_mine(session) ? mailbox_reserve(&session->mailbox) : NULL;
-    if (slot == NULL)
-        return;
-    slot->birth = (struct birth){.tid = (pid_t)sys0(SYS_gettid),
-                                 .cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID),
-                                 .ended = true};
-    if (mailbox_post(&session->mailbox, slot) % BIRTHS_TO_WAKE == 0)
-        helper_wake(&session->helper);
-}
-
 /* Did other libraries' constructors make threads? A directory of proc has a link for each entry,
  * and two of its own. */
 static bool has_other_threads(void)
@@ -267,20 +139,6 @@ static bool has_other_threads(void)
     struct stat status;
     return sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &status, 0) != 0 ||
            status.st_nlink != 3;
-}
-
-/* The thread that starts the session, most often the first of the process: a larger ring, since the
- * helper has yet to get going. Last of all, so that our own start is not the app's time. */
-static void first_thread_open(struct session *session)
-{
-    session->cpu_at_start_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    const struct event_shape shape = {.stack_bytes = FIRST_STACK_BYTES,
-                                      .ring_bytes = session->config.rate_hz <= FIRST_RING_RATE_HZ
-                                                        ? FIRST_RING_BYTES
-                                                        : FASTER_RING_BYTES};
-    struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
-    slot->birth.tid = session->first_tid = (pid_t)sys0(SYS_gettid);
-    birth_begin(session, slot, &shape, 1);
 }
 
 /* In containers there are filters, which seldom kill; a service manager's may. */
@@ -330,7 +188,7 @@ int session_start(struct session *session, char *const *environment)
         session->app_pid = 0;
         return result;
     }
-    first_thread_open(session);
+    session_open_first(session);
     helper_wait_apart(&session->helper);
     return 0;
 }
@@ -362,7 +220,7 @@ void session_abandon(struct session *session, struct quiet_fork fork)
     session->given_up = false;
     forget(session);
     if (!session->hushed)
-        births_close_copies(&session->mailbox);
+        session_close_births(session);
     mailbox_clear(&session->mailbox);
 }
 
@@ -418,15 +276,6 @@ void session_end(struct session *session)
     session->app_pid = 0;
 }
 
-/* Threads that began after the helper's last look: their events are not wanted any more. */
-static void births_discard(struct session *session)
-{
-    struct birth birth;
-    for (uint32_t i = 0; i < mailbox_used(&session->mailbox); i++)
-        if (mailbox_take(&session->mailbox, i, &birth) && !birth.ended)
-            event_close(&birth.event);
-}
-
 int session_stop(struct session *session)
 {
     if (!session_is_mine(session))
@@ -437,7 +286,7 @@ int session_stop(struct session *session)
     if (session->given_up)
         return result;
     quiet_resign(&session->quiet);
-    births_discard(session);
+    session_discard_births(session);
     session->helper.pause_wanted = 0;
     forget(session);
     return result != 0 ? result : session->finish_result;

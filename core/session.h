@@ -122,6 +122,17 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot);
 /* Tells the helper that the calling thread is about to end, and what its clock says. */
 void session_tell_end(struct session *session);
 
+/* The event of the thread that starts the session. The last thing of all, so that our own start is
+ * not the app's time. */
+void session_open_first(struct session *session);
+
+/* In a forked child: closes its copies of the descriptors of other threads of the parent, which may
+ * have been at their births. */
+void session_close_births(const struct session *session);
+
+/* At a session's end: takes the births that the helper has not, and ends their events. */
+void session_discard_births(struct session *session);
+
 /* Asks for the profile and waits until it is on disk, as long as the helper gets on. */
 void session_end(struct session *session);
 
