@@ -6,6 +6,7 @@
 
 #include "credentials.h"
 #include "helper.h"
+#include "proc_tasks.h"
 #include "sys.h"
 
 #define LOOK_NS 50000000u
@@ -17,13 +18,8 @@
 /* A descriptor stays good whatever becomes of the helper's rights. */
 static int task_open(pid_t pid, pid_t tid)
 {
-    char path[64];
-    struct text text = text_over(path, sizeof path);
-    text_put(&text, "/proc/");
-    text_put_i64(&text, pid);
-    text_put(&text, "/task/");
-    text_put_i64(&text, tid);
-    text_put(&text, "/status");
+    char path[PROC_PATH_BYTES];
+    proc_task_path(path, pid, tid, "/status");
     return sys_open(path, O_RDONLY, 0);
 }
 
@@ -56,12 +52,9 @@ void follower_init(struct follower *follower, struct publisher *publisher,
 /* Capabilities of a user namespace that the helper is not in are not its own to have. */
 static bool is_in_our_user_namespace(const struct follower *follower)
 {
-    char path[48];
+    char path[PROC_PATH_BYTES];
     struct stat ours, theirs;
-    struct text text = text_over(path, sizeof path);
-    text_put(&text, "/proc/");
-    text_put_i64(&text, follower->taken.parent_pid);
-    text_put(&text, "/ns/user");
+    proc_path(path, follower->taken.parent_pid, "/ns/user");
     if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/user", &ours, 0) != 0 ||
         sys4(SYS_newfstatat, AT_FDCWD, path, &theirs, 0) != 0)
         return true;

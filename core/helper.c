@@ -14,8 +14,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "proc_tasks.h"
 #include "sys.h"
-#include "text.h"
 
 #define HELPER_NAME      "selfsample"
 #define FORMER_MAX       16                 /* a bound; there is hardly more than one */
@@ -299,11 +299,8 @@ static pid_t clone_child_ended(void)
 
 static bool is_named_as_ours(pid_t pid)
 {
-    char path[32], name[sizeof HELPER_NAME];
-    struct text text = text_over(path, sizeof path);
-    text_put(&text, "/proc/");
-    text_put_i64(&text, pid);
-    text_put(&text, "/comm");
+    char path[PROC_PATH_BYTES], name[sizeof HELPER_NAME];
+    proc_path(path, pid, "/comm");
     int fd = sys_open(path, O_RDONLY, 0);
     if (fd < 0)
         return false;

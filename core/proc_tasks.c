@@ -43,14 +43,29 @@ void proc_tasks_parse(const void *entries, size_t bytes, void (*each)(void *cont
     }
 }
 
+void proc_path(char *path, pid_t pid, const char *file)
+{
+    struct text text = text_over(path, PROC_PATH_BYTES);
+    text_put(&text, "/proc/");
+    text_put_i64(&text, pid);
+    text_put(&text, file);
+}
+
+void proc_task_path(char *path, pid_t pid, pid_t tid, const char *file)
+{
+    struct text text = text_over(path, PROC_PATH_BYTES);
+    text_put(&text, "/proc/");
+    text_put_i64(&text, pid);
+    text_put(&text, "/task/");
+    text_put_i64(&text, tid);
+    text_put(&text, file);
+}
+
 static int numbers_read(pid_t pid, const char *directory, void (*each)(void *context, int number),
                         void *context)
 {
-    char path[32], buffer[4096] __attribute__((aligned(8)));
-    struct text text = text_over(path, sizeof path);
-    text_put(&text, "/proc/");
-    text_put_u64(&text, (uint64_t)pid);
-    text_put(&text, directory);
+    char path[PROC_PATH_BYTES], buffer[4096] __attribute__((aligned(8)));
+    proc_path(path, pid, directory);
     int fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;

@@ -1,5 +1,6 @@
 /*
- * The threads and the descriptors of a process, from /proc/PID, without allocation.
+ * The threads and the descriptors of a process, from /proc/PID, without allocation; and the names
+ * of the files there.
  *
  * Thread safety: keeps no state.
  */
@@ -8,6 +9,14 @@
 
 #include <stddef.h>
 #include <sys/types.h>
+
+#define PROC_PATH_BYTES 64u /* for a FILE of up to 16 */
+
+/* Puts "/proc/PID" and FILE, as "/comm", into PATH (PROC_PATH_BYTES). */
+void proc_path(char *path, pid_t pid, const char *file);
+
+/* The same of "/proc/PID/task/TID". */
+void proc_task_path(char *path, pid_t pid, pid_t tid, const char *file);
 
 /* Calls EACH for every thread of PID. 0 once all were told; -errno where the directory can't be
  * read, or not to its end. */

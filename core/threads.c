@@ -3,9 +3,10 @@
 
 #include <sys/resource.h>
 
-#include "labels.h"
 #include "descriptors.h"
+#include "labels.h"
 #include "number_file.h"
+#include "proc_tasks.h"
 #include "profile.h"
 #include "record.h"
 #include "sampling.h"
@@ -417,17 +418,6 @@ uint64_t threads_patience_ns(const struct threads *threads)
     return least;
 }
 
-/* "/proc/PID/task/TID/FILE" */
-static void task_path(char *buffer, size_t bytes, pid_t app_pid, pid_t tid, const char *file)
-{
-    struct text text = text_over(buffer, bytes);
-    text_put(&text, "/proc/");
-    text_put_u64(&text, (uint64_t)app_pid);
-    text_put(&text, "/task/");
-    text_put_u64(&text, (uint64_t)tid);
-    text_put(&text, file);
-}
-
 void thread_rename(struct thread *thread, const char *name)
 {
     struct text text = text_over(thread->name, sizeof thread->name);
@@ -437,8 +427,8 @@ void thread_rename(struct thread *thread, const char *name)
 
 void thread_refresh_name(pid_t app_pid, struct thread *thread)
 {
-    char path[64], name[THREAD_NAME_BYTES + 1] = "";
-    task_path(path, sizeof path, app_pid, thread->tid, "/comm");
+    char path[PROC_PATH_BYTES], name[THREAD_NAME_BYTES + 1] = "";
+    proc_task_path(path, app_pid, thread->tid, "/comm");
     int fd = sys_open(path, O_RDONLY, 0);
     if (fd < 0)
         return;
@@ -452,17 +442,17 @@ void thread_refresh_name(pid_t app_pid, struct thread *thread)
 
 uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid)
 {
-    char path[64];
-    task_path(path, sizeof path, app_pid, tid, "/schedstat");
+    char path[PROC_PATH_BYTES];
+    proc_task_path(path, app_pid, tid, "/schedstat");
     return number_file_read(path, 0);
 }
 
 bool thread_exists(pid_t app_pid, pid_t tid)
 {
-    char path[64];
+    char path[PROC_PATH_BYTES];
     if (app_pid < 0) /* nobody can say */
         return true;
-    task_path(path, sizeof path, app_pid, tid, "/comm");
+    proc_task_path(path, app_pid, tid, "/comm");
     int fd = sys_open(path, O_RDONLY, 0);
     if (fd >= 0)
         sys_close(fd);

@@ -55,6 +55,15 @@ TEST(the_last_entry_counts_whatever_its_length)
     }
 }
 
+TEST(the_longest_names_of_files_fit)
+{
+    char path[PROC_PATH_BYTES];
+    proc_path(path, 1, "/comm");
+    CHECK_STR(path, "/proc/1/comm");
+    proc_task_path(path, INT32_MAX, INT32_MIN, "/fifteen_letters");
+    CHECK_STR(path, "/proc/2147483647/task/-2147483648/fifteen_letters");
+}
+
 TEST(damaged_entries_end_the_list)
 {
     uint8_t buffer[64] __attribute__((aligned(8)));
