@@ -111,18 +111,12 @@ int event_enable(const struct event *event)
     return (int)sys3(SYS_ioctl, event->fd, IOC_ENABLE, 0);
 }
 
-void event_forget_fd(struct event *event)
-{
-    if (event->fd >= 0)
-        sys_close(event->fd);
-    event->fd = -1;
-}
-
 void event_close(struct event *event)
 {
     if (event->mapping != NULL)
         sys_munmap(event->mapping, event->mapping_bytes);
-    event_forget_fd(event);
+    if (event->fd >= 0)
+        sys_close(event->fd);
     *event = (struct event){.fd = -1};
 }
 

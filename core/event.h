@@ -67,9 +67,6 @@ int event_open(struct event *event, const struct event_traits *traits,
  */
 int event_enable(const struct event *event);
 
-/* Closes the descriptor and keeps the event running for as long as its ring is mapped. */
-void event_forget_fd(struct event *event);
-
 /* The number by which the kernel tells this event from others; 0 where it does not say. */
 uint64_t event_id(int fd);
 

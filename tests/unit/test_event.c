@@ -129,7 +129,8 @@ TEST(the_ring_goes_on_without_its_descriptor)
     uint64_t count_ns;
     REQUIRE(event_open(&event, &traits, &shape, 0) == 0 && event_enable(&event) == 0);
     int fd = event.fd;
-    event_forget_fd(&event);
+    event_close_shared_fd(fd, event.id);
+    event.fd = -1;
     CHECK(fcntl(fd, F_GETFD) == -1 && errno == EBADF);
     CHECK_I64(event_read_count(&event, &count_ns), -EBADF);
     struct ring ring = ring_over(event.mapping, event.mapping_bytes);
