@@ -13,14 +13,12 @@
 #include "task_status.h"
 #include "text.h"
 
-#define FOLLOW_WAIT_NS      1000000000u
-#define FOLLOW_WAIT_PART_NS 20000000u
-
 #define QUIET_WAIT_NS    20000000u
 #define STUCK_NS         3000000000u
 #define END_WAIT_NS      10000000000u
 #define END_WAIT_PART_NS 100000000u
 #define PAUSE_WAIT_NS    1000000000u
+#define FOLLOW_WAIT_NS   1000000000u
 #define ANSWER_PART_NS   20000000u
 
 static void complain(void *context, const char *line)
@@ -292,22 +290,33 @@ int session_stop(struct session *session)
     return result != 0 ? result : session->finish_result;
 }
 
-/* Waits until *WORD is WANTED, woken by a futex. 0, -EOWNERDEAD or -ETIMEDOUT. */
+/* Waits for a part of the time until END_NS, unless *WORD is not NOW any more. 0, -EOWNERDEAD or
+ * -ETIMEDOUT. */
+static int change_wait(const struct session *session, const uint32_t *word, uint32_t now,
+                       uint64_t end_ns)
+{
+    const struct timespec part = {0, ANSWER_PART_NS};
+    if (__atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE) == 0)
+        return -EOWNERDEAD;
+    if (sys_clock_ns(CLOCK_MONOTONIC) > end_ns)
+        return -ETIMEDOUT;
+    sys4(SYS_futex, word, FUTEX_WAIT, now, &part);
+    return 0;
+}
+
+/* Wakes the helper and waits until *WORD is WANTED. 0, -EOWNERDEAD or -ETIMEDOUT. */
 static int answer_wait(struct session *session, const uint32_t *word, uint32_t wanted,
                        uint64_t limit_ns)
 {
     uint64_t end_ns = sys_clock_ns(CLOCK_MONOTONIC) + limit_ns;
-    const struct timespec part = {0, ANSWER_PART_NS};
     helper_wake(&session->helper);
     for (;;) {
         uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
         if (now == wanted)
             return 0;
-        if (__atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE) == 0)
-            return -EOWNERDEAD;
-        if (sys_clock_ns(CLOCK_MONOTONIC) > end_ns)
-            return -ETIMEDOUT;
-        sys4(SYS_futex, word, FUTEX_WAIT, now, &part);
+        int result = change_wait(session, word, now, end_ns);
+        if (result != 0)
+            return result;
     }
 }
 
@@ -355,16 +364,14 @@ void session_follow(struct session *session)
     if (!session_is_mine(session))
         return;
     uint32_t asked = __atomic_add_fetch(&session->follow_asked, 1, __ATOMIC_SEQ_CST);
-    uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC);
-    const struct timespec part = {0, FOLLOW_WAIT_PART_NS};
+    uint64_t end_ns = sys_clock_ns(CLOCK_MONOTONIC) + FOLLOW_WAIT_NS;
     helper_wake(&session->helper);
     for (;;) {
         uint32_t answered = __atomic_load_n(&session->follow_answered, __ATOMIC_ACQUIRE);
+        /* Later calls of other threads may have been answered with it. */
         if ((int32_t)(answered - asked) >= 0 ||
-            __atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE) == 0 ||
-            sys_clock_ns(CLOCK_MONOTONIC) - start_ns > FOLLOW_WAIT_NS)
+            change_wait(session, &session->follow_answered, answered, end_ns) != 0)
             return;
-        sys4(SYS_futex, &session->follow_answered, FUTEX_WAIT, answered, &part);
     }
 }
 
