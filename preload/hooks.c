@@ -21,12 +21,6 @@ static struct {
     thrd_create_function *thrd_create;
 } real;
 
-/* Two threads may look the same name up at once; they find the same. */
-#define REAL(name)                                                                                 \
-    (__atomic_load_n(&real.name, __ATOMIC_RELAXED) != NULL                                         \
-         ? real.name                                                                               \
-         : (real.name = (__typeof__(real.name))dlsym(RTLD_NEXT, #name)))
-
 /*
  * A value of ours in a thread makes libc call us at its end, whether it returns, calls pthread_exit
  * or is cancelled. Destructors of the app's own values may run for long, so we ask to be called
@@ -98,7 +92,7 @@ HOOK_EXPORT int pthread_create(pthread_t *restrict thread,
                                const pthread_attr_t *restrict attributes, void *(*routine)(void *),
                                void *restrict argument)
 {
-    pthread_create_function *create = REAL(pthread_create);
+    pthread_create_function *create = HOOK_REAL(real.pthread_create, "pthread_create");
     if (create == NULL)
         return EAGAIN;
     struct mailbox_slot *slot = slot_for((void *)routine, argument);
@@ -112,7 +106,7 @@ HOOK_EXPORT int pthread_create(pthread_t *restrict thread,
 
 HOOK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 {
-    thrd_create_function *create = REAL(thrd_create);
+    thrd_create_function *create = HOOK_REAL(real.thrd_create, "thrd_create");
     if (create == NULL)
         return thrd_error;
     struct mailbox_slot *slot = slot_for((void *)routine, argument);

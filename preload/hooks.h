@@ -12,6 +12,18 @@
 
 #define HOOK_EXPORT __attribute__((visibility("default")))
 
+/* The real function NAME, looked up at its first use and kept in POINTER. Two threads may look it
+ * up at once; they find the same. NULL: there is none. */
+#define HOOK_REAL(pointer, name)                                                                   \
+    ({                                                                                             \
+        __typeof__(pointer) found = __atomic_load_n(&(pointer), __ATOMIC_RELAXED);                 \
+        if (found == NULL) {                                                                       \
+            found = (__typeof__(pointer))dlsym(RTLD_NEXT, name);                                   \
+            __atomic_store_n(&(pointer), found, __ATOMIC_RELAXED);                                 \
+        }                                                                                          \
+        found;                                                                                     \
+    })
+
 /* Looks up the functions behind prctl and syscall. Once, in the constructor: later it might be a
  * thread under a filter that has to. */
 void hooks_seccomp_prepare(void);

@@ -15,15 +15,12 @@
 
 int capset(void *header, const void *data);
 
-/* A function NAME of libc's that returns 0 for success. Two threads may look it up at once; they
- * find the same. */
+/* A function NAME of libc's that returns 0 for success. */
 #define HOOK(name, parameters, arguments)                                                          \
     HOOK_EXPORT int name parameters                                                                \
     {                                                                                              \
         static int(*real) parameters;                                                              \
-        if (__atomic_load_n(&real, __ATOMIC_RELAXED) == NULL)                                      \
-            __atomic_store_n(&real, (__typeof__(real))dlsym(RTLD_NEXT, #name), __ATOMIC_RELAXED);  \
-        if (real == NULL) {                                                                        \
+        if (HOOK_REAL(real, #name) == NULL) {                                                      \
             errno = ENOSYS;                                                                        \
             return -1;                                                                             \
         }                                                                                          \

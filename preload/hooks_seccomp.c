@@ -33,19 +33,14 @@ prctl_function hook_prctl __asm__("prctl") HOOK_EXPORT;
 static prctl_function *real_prctl;
 syscall_function *hooks_real_syscall;
 
-static prctl_function *prctl_find(void)
-{
-    return real_prctl = (prctl_function *)dlsym(RTLD_NEXT, "prctl");
-}
-
 syscall_function *hooks_find_syscall(void)
 {
-    return hooks_real_syscall = (syscall_function *)dlsym(RTLD_NEXT, "syscall");
+    return HOOK_REAL(hooks_real_syscall, "syscall");
 }
 
 void hooks_seccomp_prepare(void)
 {
-    prctl_find();
+    (void)HOOK_REAL(real_prctl, "prctl");
     hooks_find_syscall();
 }
 
@@ -64,9 +59,7 @@ static bool enters_by_syscall(long operation, long flags, long filter)
 
 int hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
-    prctl_function *real = __atomic_load_n(&real_prctl, __ATOMIC_RELAXED);
-    if (__builtin_expect(real == NULL, 0))
-        real = prctl_find();
+    prctl_function *real = HOOK_REAL(real_prctl, "prctl");
     if (__builtin_expect(!enters_by_prctl(option, a, b), 1))
         return real(option, a, b, c, d);
     bool hushed = session_hush(&session);
@@ -81,7 +74,7 @@ ARCH_HOOK_FORWARD("syscall", TEXT_(SYS_seccomp), "hooks_syscall_seccomp", "hooks
 
 long hooks_syscall_seccomp(long number, long operation, long flags, long filter)
 {
-    syscall_function *real = hooks_real_syscall != NULL ? hooks_real_syscall : hooks_find_syscall();
+    syscall_function *real = hooks_find_syscall();
     bool entering = enters_by_syscall(operation, flags, filter);
     bool hushed = entering && session_hush(&session);
     long result = real(number, operation, flags, filter);
