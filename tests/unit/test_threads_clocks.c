@@ -1,0 +1,98 @@
+/* threads: periods, names, and what their clocks say. */
+#include "threads.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "threads_fixture.h"
+
+TEST(periods_are_drawn_anew_now_and_then)
+{
+    struct event_shape shape;
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = settled(&threads, 1, &shape);
+    thread->period_is_new = false;
+    uint64_t least = UINT64_MAX, most = 0, draws = 0;
+    for (unsigned i = 0; i < 100000; i++) {
+        thread->samples_since_draw++;
+        thread_redraw_period(&threads, thread);
+        if (!thread->period_is_new)
+            continue;
+        CHECK_U64(thread->samples_since_draw, 0);
+        thread->period_is_new = false;
+        least = thread->period_ns < least ? thread->period_ns : least;
+        most = thread->period_ns > most ? thread->period_ns : most;
+        draws++;
+    }
+    CHECK(draws > 500 && draws < 10000);
+    CHECK(least >= PERIOD_NS / 100 * 75 && least < PERIOD_NS / 100 * 77);
+    CHECK(most <= PERIOD_NS / 100 * 125 && most > PERIOD_NS / 100 * 123);
+    event_close(&thread->event);
+}
+
+/* Its clock says 5 ms, its event has counted 8. */
+TEST(what_was_stolen_is_told_once)
+{
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = admit(&threads, 100, NOW_NS);
+    CHECK_U64(thread_stolen_ns(&threads, thread, 8000000, UINT64_MAX), 0); /* nothing is known */
+    thread->base_cpu_ns = 1000;
+    thread->end_cpu_ns = 5001000;
+    CHECK_U64(thread_stolen_ns(&threads, thread, 4000000, UINT64_MAX), 0);
+    CHECK_U64(thread_stolen_ns(&threads, thread, 8000000, 1000000), 1000000);
+    CHECK_U64(thread_stolen_ns(&threads, thread, 8000000, UINT64_MAX), 2000000);
+    CHECK_U64(thread_stolen_ns(&threads, thread, 8000000, UINT64_MAX), 0);
+}
+
+TEST(names_and_clocks_of_threads)
+{
+    char old[16];
+    struct thread thread = {.tid = getpid(), .text = 5};
+    prctl(PR_GET_NAME, old);
+    prctl(PR_SET_NAME, "fifteen letters");
+    thread_refresh_name(getpid(), &thread);
+    CHECK_STR(thread.name, "fifteen letters");
+    CHECK_U64(thread.text, UINT32_MAX); /* the frame of its old name is not its own any more */
+    prctl(PR_SET_NAME, "");
+    thread_refresh_name(getpid(), &thread);
+    CHECK_STR(thread.name, "");
+    prctl(PR_SET_NAME, old);
+    thread_rename(&thread, "a name that is too long");
+    CHECK_STR(thread.name, "a name that is ");
+    thread.tid = 0x7ffffff;
+    thread_refresh_name(getpid(), &thread); /* it has ended: its last name stays */
+    CHECK_STR(thread.name, "a name that is ");
+    CHECK_U64(thread_read_cpu_ns(getpid(), 0x7ffffff), 0);
+}
+
+static void *sleep_after_work(void *tid)
+{
+    burn(20000000);
+    __atomic_store_n((pid_t *)tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+    pause();
+    return NULL;
+}
+
+TEST(the_clock_of_a_thread_that_sleeps)
+{
+    pthread_t thread;
+    pid_t tid = 0;
+    struct timespec now;
+    clockid_t clock;
+    if (access("/proc/self/schedstat", R_OK) != 0)
+        SKIP("no schedstat");
+    REQUIRE(pthread_create(&thread, NULL, sleep_after_work, &tid) == 0);
+    while (__atomic_load_n(&tid, __ATOMIC_ACQUIRE) == 0)
+        usleep(1000);
+    usleep(20000);
+    REQUIRE(pthread_getcpuclockid(thread, &clock) == 0 && clock_gettime(clock, &now) == 0);
+    uint64_t expected_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+    uint64_t ns = thread_read_cpu_ns(getpid(), tid);
+    CHECK(ns >= 19900000 && ns <= expected_ns + 100000);
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
+}

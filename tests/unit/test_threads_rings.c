@@ -1,0 +1,300 @@
+/* threads: how their events are shaped and replaced, and the memory that they may have. */
+#include "threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "threads_fixture.h"
+
+static bool is_power_of_two(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+TEST(settled_rings_fit_the_budget)
+{
+    static const uint32_t counts[] = {1, 4, 5, 16, 100, 200, 1000};
+    static const uint64_t budgets[] = {600u * 1024, 8 * MIB, 64 * MIB};
+    for (unsigned b = 0; b < 3; b++)
+        for (unsigned c = 0; c < sizeof counts / sizeof *counts; c++) {
+            struct event_shape shape;
+            struct threads threads = table(budgets[b]);
+            struct thread *thread = settled(&threads, counts[c], &shape);
+            CHECK(is_power_of_two(shape.ring_bytes));
+            CHECK(shape.ring_bytes >= 32768 && shape.ring_bytes <= 4 * MIB);
+            CHECK(shape.ring_bytes == 32768 || shape.ring_bytes * counts[c] <= budgets[b] / 8 * 7);
+            CHECK(4 * event_record_bytes(&shape) <= shape.ring_bytes);
+            CHECK_U64(shape.stack_bytes % 8, 0);
+            CHECK(shape.stack_bytes >= 4096);
+            CHECK(shape.period_ns >= PERIOD_NS / 4 * 3 && shape.period_ns <= PERIOD_NS / 4 * 5);
+            CHECK(!thread_is_misfit(&threads, thread));
+            event_close(&thread->event);
+        }
+}
+
+/* The aim of the design: 200 threads within 8 MiB of locked memory, that of an ordinary user. */
+TEST(two_hundred_threads_have_stacks_of_use)
+{
+    struct event_shape shape;
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = settled(&threads, 200, &shape);
+    CHECK((shape.ring_bytes + EVENT_PAGE_BYTES) * 200 <= 8 * MIB);
+    CHECK(shape.stack_bytes > 7000);
+    event_close(&thread->event);
+}
+
+TEST(a_wanted_stack_copy_is_kept_where_it_fits)
+{
+    struct event_shape shape;
+    struct threads threads = table(64 * MIB);
+    threads.plan.stack_bytes = 8192;
+    struct thread *thread = settled(&threads, 1, &shape);
+    CHECK_U64(shape.stack_bytes, 8192);
+    thread->wants_more_stack = true;
+    CHECK(!thread_is_misfit(&threads, thread)); /* the user has said how much */
+    event_close(&thread->event);
+}
+
+/* SAMPLES that needed BYTES, in NS of the thread's time. */
+static void note(struct thread *thread, unsigned samples, size_t bytes, uint64_t ns)
+{
+    for (unsigned i = 0; i < samples; i++)
+        thread_note_need(thread, bytes);
+    thread->count_ns += ns;
+}
+
+static void refit(struct threads *threads, struct thread *thread)
+{
+    struct event_shape shape;
+    struct event event;
+    REQUIRE(thread_open_settled(threads, thread, &event, &shape) == 0);
+    thread_replace(thread, &event, &shape, 0);
+}
+
+TEST(shallow_stacks_get_smaller_copies_and_rings)
+{
+    struct event_shape shape;
+    struct threads threads = table(64 * MIB);
+    struct thread *thread = settled(&threads, 1, &shape);
+    note(thread, 400, 1000, 2 * SECOND_NS);
+    CHECK(!thread_is_misfit(&threads, thread)); /* too few samples */
+    note(thread, 200, 1000, 0);
+    REQUIRE(thread_is_misfit(&threads, thread));
+    refit(&threads, thread);
+    CHECK_U64(thread->stack_bytes, 16384);
+    CHECK(thread->event.mapping_bytes <= shape.ring_bytes / 2 + EVENT_PAGE_BYTES);
+    CHECK(!thread_is_misfit(&threads, thread));
+    refit(&threads, thread); /* for whatever reason */
+    CHECK_U64(thread->stack_bytes, 16384);
+    thread->wants_more_stack = true; /* it got deeper after all */
+    REQUIRE(thread_is_misfit(&threads, thread));
+    refit(&threads, thread);
+    CHECK_U64(thread->stack_bytes, EVENT_STACK_BYTES_MAX);
+    note(thread, 600, 1000, 20 * SECOND_NS);
+    CHECK(!thread_is_misfit(&threads, thread)); /* that was once too often to be quick about it */
+    note(thread, 1, 1000, 70 * SECOND_NS);
+    CHECK(thread_is_misfit(&threads, thread));
+    event_close(&thread->event);
+}
+
+/* What is cut until the copy has grown again must be little of the thread's time. */
+TEST(shallow_stacks_keep_the_copy_at_first)
+{
+    events_or_skip();
+    struct event_shape shape;
+    struct threads threads = table(64 * MIB);
+    struct thread *thread = settled(&threads, 1, &shape);
+    REQUIRE(thread != NULL);
+    note(thread, 9000, 1000, 9 * SECOND_NS);
+    CHECK(!thread_is_misfit(&threads, thread));
+    note(thread, 2000, 1000, 2 * SECOND_NS);
+    CHECK(thread_is_misfit(&threads, thread));
+    event_close(&thread->event);
+}
+
+TEST(one_deep_stack_keeps_the_copy)
+{
+    struct event_shape shape;
+    struct threads threads = table(64 * MIB);
+    struct thread *thread = settled(&threads, 1, &shape);
+    note(thread, 1, shape.stack_bytes / 4, 0);
+    note(thread, 5000, 1000, 20 * SECOND_NS);
+    CHECK(!thread_is_misfit(&threads, thread));
+    event_close(&thread->event);
+}
+
+TEST(a_settled_event_takes_over)
+{
+    struct event_shape shape;
+    struct threads threads = table(8 * MIB);
+    struct event first;
+    const struct event_shape small = {
+        .period_ns = PERIOD_NS / 2, .stack_bytes = 1024, .ring_bytes = 32768};
+    REQUIRE(event_open(&first, &traits, &small, 0) == 0);
+    struct birth birth = birth_of(getpid());
+    birth.event = first;
+    struct thread *thread = threads_admit(&threads, &birth, NOW_NS);
+    CHECK(thread->ring.control == first.mapping);
+    CHECK_U64(thread->ring.size, 32768);
+    CHECK(thread_is_misfit(&threads, thread));
+    thread->count_ns = 12345;
+    struct event event;
+    REQUIRE(thread_open_settled(&threads, thread, &event, &shape) == 0);
+    thread_replace(thread, &event, &shape, 0);
+    CHECK(fcntl(first.fd, F_GETFD) == -1 && errno == EBADF);
+    CHECK(thread->settled && thread->period_is_new);
+    CHECK_U64(thread->count_ns, 0);
+    CHECK_U64(thread->period_ns, shape.period_ns);
+    CHECK_U64(thread->stack_bytes, shape.stack_bytes);
+    CHECK(thread->ring.control == event.mapping);
+    burn(5 * PERIOD_NS);
+    CHECK(ring_has_data(&thread->ring));
+    /* A birth that is posted now comes too late: its event is closed, its name looked up. */
+    REQUIRE(event_open(&first, &traits, &small, 0) == 0);
+    birth.event = first;
+    thread->scanned = true;
+    CHECK(threads_admit(&threads, &birth, NOW_NS) == thread);
+    CHECK(fcntl(first.fd, F_GETFD) == -1 && errno == EBADF);
+    CHECK(strcmp(thread->name, "born") != 0);
+    CHECK(thread->ring.control == event.mapping);
+    threads_retire(&threads, thread);
+    CHECK(fcntl(event.fd, F_GETFD) == -1 && errno == EBADF);
+    CHECK_U64(threads.uncovered, 0);
+}
+
+TEST(a_ring_is_a_misfit_once_there_are_many_threads)
+{
+    struct event_shape shape;
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = settled(&threads, 2, &shape);
+    CHECK(!thread_is_misfit(&threads, thread));
+    for (pid_t i = 0; i < 100; i++)
+        admit(&threads, 2000000 + i, NOW_NS);
+    CHECK(thread_is_misfit(&threads, thread));
+    event_close(&thread->event);
+}
+
+TEST(cut_stacks_ask_for_a_larger_copy_once)
+{
+    struct event_shape shape, larger;
+    struct event event;
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = settled(&threads, 2, &shape);
+    thread->wants_more_stack = true;
+    REQUIRE(thread_is_misfit(&threads, thread));
+    REQUIRE(thread_open_settled(&threads, thread, &event, &larger) == 0);
+    CHECK(larger.stack_bytes > shape.stack_bytes);
+    thread_replace(thread, &event, &larger, 0);
+    thread->wants_more_stack = true;
+    CHECK(!thread_is_misfit(&threads, thread));
+    event_close(&thread->event);
+}
+
+TEST(a_thread_that_has_ended_cannot_be_settled)
+{
+    struct event event;
+    struct event_shape shape;
+    struct threads threads = table(8 * MIB);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    REQUIRE(child > 0 && waitpid(child, NULL, 0) == child);
+    struct thread *thread = admit(&threads, child, NOW_NS);
+    CHECK_I64(thread_open_settled(&threads, thread, &event, &shape), -ESRCH);
+    CHECK(event.mapping == NULL);
+}
+
+TEST(those_who_are_born_find_memory_left)
+{
+    for (uint64_t budget = 0; budget < 12 * MIB; budget += 100000) {
+        struct threads threads = table(budget);
+        struct thread *thread = admit(&threads, 1, NOW_NS);
+        thread->event.mapping_bytes = 300000; /* as if it had a ring */
+        size_t bytes = threads_birth_ring_bytes(&threads);
+        CHECK(is_power_of_two(bytes) && bytes >= 16384 && bytes <= 65536);
+        uint64_t left = budget > 300000 ? budget - 300000 : 0;
+        CHECK(bytes == 16384 || 64 * (bytes + EVENT_PAGE_BYTES) <= left);
+        CHECK(bytes == 65536 || 64 * (2 * bytes + EVENT_PAGE_BYTES) > left);
+        thread->event.mapping_bytes = 0;
+    }
+}
+
+TEST(many_births_make_small_rings)
+{
+    struct threads threads = table(64 * MIB);
+    threads_judge_churn(&threads, NOW_NS);
+    CHECK_U64(threads_birth_ring_bytes(&threads), 65536);
+    for (pid_t i = 0; i < 200; i++)
+        threads_retire(&threads, admit(&threads, i + 1, NOW_NS));
+    threads_judge_churn(&threads, NOW_NS + SECOND_NS / 10);
+    CHECK(threads.churns);
+    CHECK_U64(threads.births_one_in, 4); /* 2000 a second, 500 of which are worth an event */
+    CHECK(threads_birth_ring_bytes(&threads) < 65536);
+    for (pid_t i = 0; i < 200; i++) /* these live on */
+        admit(&threads, 1000 + i, NOW_NS);
+    threads_judge_churn(&threads, NOW_NS + SECOND_NS / 5);
+    CHECK(threads.churns);
+    CHECK_U64(threads.births_one_in, 1);
+    for (pid_t i = 0; i < 200; i++)
+        threads_retire(&threads, threads_find(&threads, 1000 + i));
+    threads_judge_churn(&threads, NOW_NS + 3 * SECOND_NS / 2);
+    CHECK(!threads.churns);
+    CHECK_U64(threads.births_one_in, 1);
+    /* One that a scan found at its end is taken off the number of threads again. */
+    threads_retire(&threads, threads_admit_scanned(&threads, 0x7ffffff, NOW_NS));
+    threads_judge_churn(&threads, NOW_NS + 2 * SECOND_NS);
+    CHECK(!threads.churns);
+    threads_admit_scanned(&threads, 0x7ffffff, NOW_NS);
+    threads_judge_churn(&threads, NOW_NS + 3 * SECOND_NS);
+    threads_retire(&threads, threads_find(&threads, 0x7ffffff));
+    threads_judge_churn(&threads, NOW_NS + 4 * SECOND_NS);
+    CHECK(!threads.churns);
+}
+
+/* 200 bytes and 3896 of stack: 16 samples fill a ring of 64 KiB, and half of it lasts 8 periods. */
+TEST(patience_is_half_of_the_shortest_ring)
+{
+    struct threads threads = table(8 * MIB);
+    CHECK_U64(threads_patience_ns(&threads), UINT64_MAX);
+    for (pid_t i = 1; i <= 3; i++) {
+        struct thread *thread = admit(&threads, i, NOW_NS);
+        thread->settled = true;
+        thread->event.mapping = &arena; /* any */
+        thread->event.mapping_bytes = EVENT_PAGE_BYTES + 65536u * (unsigned)i;
+        thread->stack_bytes = 3896;
+        thread->period_ns = PERIOD_NS;
+    }
+    CHECK_U64(threads_patience_ns(&threads), 8 * PERIOD_NS);
+    threads_at(&threads, 2)->period_ns = PERIOD_NS / 4;
+    CHECK_U64(threads_patience_ns(&threads), 6 * PERIOD_NS);
+}
+
+TEST(the_budget_is_what_may_be_locked)
+{
+    struct rlimit limit;
+    long granted_kb = 0, paranoid = 2;
+    FILE *file = fopen("/proc/sys/kernel/perf_event_mlock_kb", "r");
+    if (file == NULL || fscanf(file, "%ld", &granted_kb) != 1)
+        SKIP("no perf_event_mlock_kb");
+    fclose(file);
+    file = fopen("/proc/sys/kernel/perf_event_paranoid", "r");
+    REQUIRE(file != NULL && fscanf(file, "%ld", &paranoid) == 1);
+    fclose(file);
+    REQUIRE(getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+    uint64_t expected = 64 * MIB;
+    if (geteuid() != 0 && paranoid >= 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur + (uint64_t)granted_kb * 1024 < expected)
+        expected = limit.rlim_cur + (uint64_t)granted_kb * 1024;
+    CHECK_U64(threads_budget_bytes(geteuid() == 0), expected);
+    CHECK_U64(threads_budget_bytes(true), 64 * MIB);
+    const struct rlimit small = {MIB, limit.rlim_max};
+    if (paranoid < 0 || granted_kb * 1024 > 60 * (long)MIB ||
+        setrlimit(RLIMIT_MEMLOCK, &small) != 0)
+        return;
+    CHECK_U64(threads_budget_bytes(false), MIB + (uint64_t)granted_kb * 1024);
+    setrlimit(RLIMIT_MEMLOCK, &limit);
+}
