@@ -101,9 +101,11 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
         (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&shape) - BIRTH_SPARE_BYTES) &
         ~7u;
     slot->birth.tid = (pid_t)sys0(SYS_gettid);
-    /* The session may have been stopped since the thread was made. */
+    /* The session may have been stopped since the thread was made; and of a helper that was killed
+     * nobody takes the event over. */
     if (session->app_pid == 0 ||
-        __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS) {
+        __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS ||
+        __atomic_load_n(&session->helper.tid, __ATOMIC_RELAXED) == 0) {
         mailbox_cancel(slot);
         return;
     }
@@ -123,7 +125,10 @@ void session_open_first(struct session *session)
                                                         ? FIRST_RING_BYTES
                                                         : FASTER_RING_BYTES};
     struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
-    slot->birth.tid = session->first_tid = (pid_t)sys0(SYS_gettid);
+    session->first_tid = (pid_t)sys0(SYS_gettid);
+    if (slot == NULL) /* many threads were being made when the last session ended */
+        return;
+    slot->birth.tid = session->first_tid;
     birth_begin(session, slot, &shape, 1);
 }
 

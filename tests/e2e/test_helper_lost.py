@@ -93,6 +93,28 @@ def test_killed_long_before():
 
 
 @test
+def test_threads_that_nobody_takes_over():
+    """Those born after the helper's death get no events: nobody would ever unmap their rings."""
+    grown = []
+
+    def rings(pid):
+        return Path(f"/proc/{pid}/maps").read_text().count("[perf_event]")
+
+    def look(pid):
+        helper = wait_helper(pid)
+        os.kill(helper, signal.SIGKILL)
+        wait_until(lambda: state(helper) in ("Z", ""), 5, "it is not dead")
+        before = rings(pid)
+        time.sleep(0.5)
+        grown.append(rings(pid) - before)
+
+    result = run(program("births"), 20000, 100, while_running=look)
+    expect(result.status == 0, str(result))
+    expect(grown[0] < 20, f"{grown[0]} more rings")
+    one_line(result.stderr, b"the helper was killed")
+
+
+@test
 def test_thawed_after_a_long_time():
     """What a frozen helper was asked meanwhile it does when it can; the program never notices."""
     def look(pid):

@@ -1,0 +1,139 @@
+/* births: what a thread posts of itself, and when it posts nothing. */
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define PERIOD_NS 1000000u
+
+/* As session_start leaves it; nobody is the helper. */
+static struct session *session_or_skip(void)
+{
+    static struct session session;
+    memset(&session, 0, sizeof session);
+    session.app_pid = getpid();
+    session.period_ns = PERIOD_NS;
+    session.config.rate_hz = 1000;
+    session.helper.tid = 1;
+    if (event_probe(&session.traits, false) != 0)
+        SKIP("the kernel refuses perf_event_open");
+    return &session;
+}
+
+static bool is_mapped(const void *address)
+{
+    return msync((void *)(uintptr_t)address, EVENT_PAGE_BYTES, MS_ASYNC) == 0;
+}
+
+static struct mailbox_slot *post(struct session *session)
+{
+    struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
+    REQUIRE(slot != NULL);
+    session_open_birth(session, slot);
+    return slot;
+}
+
+TEST(a_thread_posts_its_event)
+{
+    struct birth birth;
+    struct session *session = session_or_skip();
+    struct mailbox_slot *slot = post(session);
+    CHECK_U64(slot->own_id, 0);
+    CHECK(fcntl(slot->own_fd, F_GETFD) == -1 && errno == EBADF);
+    REQUIRE(mailbox_take(&session->mailbox, 0, &birth));
+    CHECK_I64(birth.tid, syscall(SYS_gettid));
+    CHECK_I64(birth.refusal, 0);
+    CHECK_I64(birth.event.fd, -1);
+    CHECK(birth.period_ns <= PERIOD_NS && birth.stack_bytes >= 4096);
+    CHECK(birth.before_ns > 0 && !birth.ended);
+    CHECK(is_mapped(birth.event.mapping));
+    event_close(&birth.event);
+}
+
+TEST(a_thread_that_nobody_takes_over_posts_nothing)
+{
+    struct session *session = session_or_skip();
+    session->helper.tid = 0; /* it was killed */
+    CHECK_U64(post(session)->state, MAILBOX_FREE);
+    session->helper.tid = 1;
+    session->finish_wanted = SESSION_STOPS;
+    CHECK_U64(post(session)->state, MAILBOX_FREE);
+    session->finish_wanted = SESSION_GOES_ON;
+    session->hushed = 1;
+    CHECK_U64(post(session)->state, MAILBOX_FREE);
+    session->hushed = 0;
+    session->app_pid = 0;
+    CHECK_U64(post(session)->state, MAILBOX_FREE);
+    CHECK_U64(session->mailbox.unread, 0);
+}
+
+TEST(the_first_thread_has_not_run_before)
+{
+    struct birth birth;
+    struct session *session = session_or_skip();
+    session_open_first(session);
+    CHECK(session->cpu_at_start_ns > 0);
+    REQUIRE(mailbox_take(&session->mailbox, 0, &birth));
+    CHECK_I64(birth.tid, session->first_tid);
+    CHECK_U64(birth.before_ns, 0);
+    event_close(&birth.event);
+}
+
+TEST(a_first_thread_without_a_slot)
+{
+    struct session *session = session_or_skip();
+    for (unsigned i = 0; i < MAILBOX_SLOTS; i++)
+        session->mailbox.slots[i].state = MAILBOX_RESERVED;
+    session_open_first(session);
+    CHECK_I64(session->first_tid, syscall(SYS_gettid));
+    CHECK_U64(session->mailbox.unread, 0);
+}
+
+TEST(an_end_tells_the_clock)
+{
+    struct birth birth;
+    struct session *session = session_or_skip();
+    session_tell_end(session);
+    REQUIRE(mailbox_take(&session->mailbox, 0, &birth));
+    CHECK(birth.ended && birth.cpu_ns > 0);
+    CHECK_I64(birth.tid, syscall(SYS_gettid));
+}
+
+TEST(what_the_helper_has_not_taken_is_ended)
+{
+    struct birth birth;
+    struct session *session = session_or_skip();
+    const void *mapping = post(session)->birth.event.mapping;
+    session_tell_end(session);
+    CHECK(is_mapped(mapping));
+    session_discard_births(session);
+    CHECK(!is_mapped(mapping));
+    CHECK_U64(session->mailbox.unread, 0);
+    CHECK(!mailbox_take(&session->mailbox, 0, &birth));
+}
+
+/* A number that others have closed and put a file on is none of ours any more. */
+TEST(a_forked_child_closes_the_copies_of_events_alone)
+{
+    struct event event;
+    struct session *session = session_or_skip();
+    const struct event_shape shape = {
+        .period_ns = PERIOD_NS, .stack_bytes = 1024, .ring_bytes = 16384};
+    struct mailbox_slot *own = mailbox_reserve(&session->mailbox);
+    struct mailbox_slot *foreign = mailbox_reserve(&session->mailbox);
+    REQUIRE(event_open(&event, &session->traits, &shape, 0) == 0);
+    own->own_fd = event.fd;
+    own->own_id = foreign->own_id = event.id;
+    foreign->own_fd = open("/dev/null", O_RDONLY);
+    session_close_births(session);
+    CHECK(fcntl(own->own_fd, F_GETFD) == -1 && errno == EBADF);
+    CHECK(fcntl(foreign->own_fd, F_GETFD) != -1);
+    close(foreign->own_fd);
+    event.fd = -1;
+    event_close(&event);
+}
