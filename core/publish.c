@@ -32,8 +32,7 @@ static void kernel_refusal_put(struct publisher *publisher)
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
-    *publisher = (struct publisher){
-        .session = session, .collector = collector, .writings = session->writings, .report_fd = -1};
+    *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
     status_open(&publisher->status, session->app_pid);
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
     kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
@@ -74,7 +73,8 @@ static int out_ready(struct publisher *publisher)
         publisher->places = arena_alloc(&publisher->arena, sizeof *publisher->places);
     char name[OUTPATH_BYTES];
     struct text path = text_over(name, sizeof name);
-    bool numbered = outpath_number(&path, publisher->session->out_path, publisher->writings);
+    bool numbered =
+        outpath_number(&path, publisher->session->out_path, publisher->session->writings);
     int result = outfile_init(publisher->out, AT_FDCWD, name);
     if (path.cut)
         result = -ENAMETOOLONG;
@@ -162,8 +162,7 @@ static int write_profile(struct publisher *publisher)
         result = write_into(publisher, publisher->out, publisher->places);
     if (result != 0)
         return result;
-    publisher->writings++;
-    publisher->session->writings = publisher->writings;
+    publisher->session->writings++;
     tell_file(publisher, publisher->out);
     return 0;
 }
@@ -206,7 +205,7 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
 static void error_line(struct text *line, const struct publisher *publisher, int error)
 {
     text_put(line, "selfsample: ");
-    outpath_number(line, publisher->session->out_path, publisher->writings);
+    outpath_number(line, publisher->session->out_path, publisher->session->writings);
     text_put(line, ": the profile can't be written: ");
     text_put_error(line, -error);
     text_put(line, "; choose another place with SELFSAMPLE_OUT or --out");
@@ -355,7 +354,7 @@ void publisher_directory(const struct publisher *publisher, char *directory)
     char pattern[OUTPATH_BYTES];
     struct text part = text_over(pattern, sizeof pattern);
     text_put_bytes(&part, path, length);
-    outpath_number(&text, pattern, publisher->writings);
+    outpath_number(&text, pattern, publisher->session->writings);
     if (length == 0)
         text_put_char(&text, '.');
 }

@@ -24,7 +24,6 @@ struct publisher {
     struct outfile *places;       /* beside it; NULL: inlined functions are not asked for */
     bool out_is_kept;             /* the next writing replaces its file: no %n in the name, or it
                                      is the only one that may still be had */
-    uint64_t writings;            /* that have succeeded: what %n stands for in the next */
     struct kernel_symbols kernel; /* may be got ready while the app runs */
     struct status status;
     int report_fd;            /* FIFO to the command; -1: none */

@@ -93,7 +93,7 @@ struct session {
     uint32_t sleeps_long;      /* a birth should wake it */
     uint32_t progress;         /* moves as long as it gets on */
     uint32_t paused;           /* what is in force, of helper.pause_wanted; futex */
-    uint64_t writings;         /* files, of all sessions of this process */
+    uint64_t writings;         /* of files, in all sessions of this process: %n in the next */
     int finish_result; /* of the last writing: 0 or -errno, -ENODATA where there was nothing */
     char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
 };
