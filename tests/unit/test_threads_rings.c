@@ -80,7 +80,7 @@ TEST(shallow_stacks_get_smaller_copies_and_rings)
     struct event_shape shape;
     struct threads threads = table(64 * MIB);
     struct thread *thread = settled(&threads, 1, &shape);
-    note(thread, 400, 1000, 2 * SECOND_NS);
+    note(thread, 400, 1000, 20 * SECOND_NS);
     CHECK(!thread_is_misfit(&threads, thread)); /* too few samples */
     note(thread, 200, 1000, 0);
     REQUIRE(thread_is_misfit(&threads, thread));
