@@ -163,19 +163,22 @@ check-e2e: all
 check-rules: all
 	$(Q)$(RUN_TESTS) $(RULES)
 
-# Everything at once, for SECONDS, drawn from SEED.
-SECONDS := 60
+# How long stress and fuzz go on; empty: STRESS_SECONDS and FUZZ_SECONDS.
+SECONDS        :=
+STRESS_SECONDS := 60
+FUZZ_SECONDS   := 600
+
+# Everything at once, drawn from SEED.
 SEED    :=
 .PHONY: stress
 stress: all
-	$(Q)B=$(B) $(PYTHON) tests/stress/storm.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(Q)B=$(B) $(PYTHON) tests/stress/storm.py --seconds $(or $(SECONDS),$(STRESS_SECONDS)) $(if $(SEED),--seed $(SEED))
 
 unit-sanitized:
 	$(Q)$(MAKE) --no-print-directory unit SAN=$(CHECK_SAN)
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 # Needs clang. New inputs are kept in $(B)/fuzz; what is worth keeping goes to tests/fuzz by hand.
-SECONDS    := 600
 F          := $(B)/fuzz
 FUZZ_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_CORE  := $(patsubst %.c,$(F)/%.o,$(filter-out core/mem.c,$(CORE_SOURCES))) $(F)/options.o
@@ -184,7 +187,7 @@ FUZZERS    := $(patsubst tests/fuzz/%.c,$(F)/%,$(wildcard tests/fuzz/fuzz_*.c))
 .PHONY: fuzz
 fuzz: $(FUZZERS)
 	$(Q)for fuzzer in $^; do corpus=$${fuzzer##*_}; mkdir -p $(F)/new_$$corpus; \
-	    $$fuzzer -max_total_time=$$(($(SECONDS) / $(words $(FUZZERS)))) -timeout=10 -rss_limit_mb=2048 \
+	    $$fuzzer -max_total_time=$$(($(or $(SECONDS),$(FUZZ_SECONDS)) / $(words $(FUZZERS)))) -timeout=10 -rss_limit_mb=2048 \
 	        -artifact_prefix=$(F)/$${corpus}_ -print_final_stats=1 -verbosity=0 \
 	        $(F)/new_$$corpus tests/fuzz/$$corpus || exit 1; done
 
@@ -271,10 +274,10 @@ help:
 	@echo 'make check-unit    unit tests alone; also SAN=address,undefined or SAN=thread'
 	@echo 'make check-e2e     end-to-end tests alone; T=tests/e2e/test_x.py: that one'
 	@echo 'make check-rules   what may call, export and include what'
-	@echo 'make stress        everything at once, for SECONDS ($(SECONDS)), drawn from SEED (the time)'
+	@echo 'make stress        everything at once, for SECONDS=$(STRESS_SECONDS), drawn from SEED (the time)'
 	@echo 'make bench         measure what profiling costs'
 	@echo 'make bench-unwind  measure what a frame and a stack cost'
-	@echo 'make fuzz          damaged ELF files and unwind tables, for SECONDS=$(SECONDS); needs clang'
+	@echo 'make fuzz          damaged ELF files and unwind tables, for SECONDS=$(FUZZ_SECONDS); needs clang'
 	@echo 'make format        clang-format; format-check: only tell'
 	@echo 'make install       below PREFIX ($(PREFIX)), with DESTDIR in front; uninstall'
 	@echo 'make clean         remove $(B)/'

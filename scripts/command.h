@@ -1,11 +1,15 @@
+/* clang-format off */
 /*
  * The parts of the `selfsample` command, which runs a program under the library and tells what
  * became of it. An ordinary program: one thread, libc, errno. Nothing here runs in the profiled app
  * but the few lines between fork and exec in command_program.c.
  *
- *     options -> program (fork, exec, signals) + reports (what the helpers say) -> summary ->
- * status
+ *     options -> program (fork, exec, signals) + reports (what the helpers say) -> summary -> status
+ *
+ * control, inline and views are other commands under the same name, for processes that run already
+ * and for profiles that were written before.
  */
+/* clang-format on */
 #ifndef SELFSAMPLE_SCRIPTS_COMMAND_H
 #define SELFSAMPLE_SCRIPTS_COMMAND_H
 
@@ -15,8 +19,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Exit statuses of the command's own, as env(1), nice(1) and timeout(1) use them. */
+/* Exit statuses of the command's own: of a run, as env(1), nice(1) and timeout(1) use them, and of
+ * its other commands where they fail. */
 enum {
+    STATUS_FAILED = 1,
     STATUS_USAGE = 125,
     STATUS_NOT_EXECUTABLE = 126,
     STATUS_NOT_FOUND = 127,
@@ -34,11 +40,19 @@ struct after_run {
 
 /*
  * Turns the options in front of the program's name into SELFSAMPLE_* variables of this process, by
- * the library's own rules for their values. Returns the index of the program's name in ARGV;
- * --help,
- * --version and mistakes end the process.
+ * the library's own rules for their values. Returns the index of the program's name in ARGV. For
+ * --help, --version and mistakes it ends the process.
  */
 int options_apply(int argc, char **argv, struct after_run *after);
+
+struct config;
+
+/* The options as the library will find them. Mistakes in them it tells, not we. */
+void options_of_environment(struct config *config);
+
+/* Prints an option for --help. LETTER may be 0, ARGUMENT NULL, or "[=...]" where it may be left
+ * out; HELP has one line or two. */
+void option_print(char letter, const char *option, const char *argument, const char *help);
 
 /* ---- command_control.c: processes that are being profiled ---- */
 
@@ -49,9 +63,21 @@ int options_apply(int argc, char **argv, struct after_run *after);
  */
 void control_apply(int argc, char **argv);
 
+/* ---- command_process.c: what /proc tells of a process ---- */
+
+struct process {
+    char name[64];
+    char state; /* R, S, Z ... */
+    pid_t parent;
+};
+
+/* False where there is no such process. */
+bool process_read(pid_t pid, struct process *process);
+
 /* ---- command_views.c: profiles, shown ---- */
 
-/* `top`, `tree`, `merge`, `diff` and `convert` with their options and files: prints what is asked
+/*
+ * `top`, `tree`, `merge`, `diff` and `convert` with their options and files: prints what is asked
  * for and ends the process, with 1 after a line that says why not. Any other command line: returns.
  */
 void views_apply(int argc, char **argv);
@@ -100,8 +126,8 @@ struct report {
 
 struct reports {
     char directory[PATH_MAX]; /* holds the FIFO alone; removed by reports_close */
-    int read_fd,
-        write_fd; /* the write end is held so that no end of file shows while the program runs */
+    int read_fd;
+    int write_fd;      /* held so that no end of file shows while the program runs */
     char buffer[8192]; /* a line that has not come whole */
     size_t buffered;
     struct report *list;
@@ -132,8 +158,10 @@ void reports_close(struct reports *reports);
 
 /* ---- command_inline.c: inlined functions, in files that are finished ---- */
 
-/* `inline FILE...`: puts them into these and ends the process, with 1 if one could not be done. Any
- * other command line: returns. */
+/*
+ * `inline FILE...`: puts them into these and ends the process, with 1 if one could not be done. Any
+ * other command line: returns.
+ */
 void inline_apply(int argc, char **argv);
 
 /* Puts them into the files of all reports that came with what it takes. What fails is told. */
@@ -144,13 +172,12 @@ void inline_reports(const struct reports *reports);
 /*
  * Runs ARGV (its first word looked up in PATH) to its end, taking in reports meanwhile. Signals
  * sent to the command are passed on; it stops and goes on with the program. Returns the status as
- * waitpid gives it, or -1 when the program could not be run (told; *EXIT_STATUS is what to
- * exit with).
+ * waitpid gives it, or -1 where the program could not be run (told; *EXIT_STATUS is what to exit
+ * with).
  */
 int program_run(char **argv, struct reports *reports, int *exit_status);
 
-/* Ends this process as STATUS (of waitpid) says that the program ended: same code or same signal.
- */
+/* Ends this process as the program ended by STATUS (of waitpid): same code or same signal. */
 _Noreturn void program_end_like(int status);
 
 /* ---- command_summary.c: what stands on stderr at the end ---- */

@@ -84,18 +84,12 @@ static const char *reason_by_interpreter(int script_fd)
     return text;
 }
 
-static void say_nothing(void *context, const char *line)
-{
-    (void)context;
-    (void)line;
-}
-
 /* NULL: the options leave NAME in. */
 static const char *reason_by_options(const char *name)
 {
     static struct config config;
     static char text[CONFIG_ONLY_BYTES + 256];
-    config_read(&config, environ, say_nothing, NULL);
+    options_of_environment(&config);
     if (config.only[0] != 0 && !pattern_list_match(config.only, name)) {
         snprintf(text, sizeof text,
                  "--only (SELFSAMPLE_ONLY) is '%s', which matches neither its name nor that of a "

@@ -21,11 +21,12 @@
 #include "helper.h"
 #include "status.h"
 
-#define HELPER_NAME    "selfsample"
-#define LOOKS_APART_NS 5000000
-#define ANSWER_SECONDS                                                                             \
-    30 /* names of a large program may take a while; a helper that ends is seen */
-#define STATUS_FAILED 1
+#define HELPER_NAME "selfsample"
+
+enum {
+    LOOKS_APART_NS = 5000000,
+    ANSWER_SECONDS = 30, /* names of a large program may take a while; a helper that ends is seen */
+};
 
 enum request { SNAPSHOT, PAUSE, RESUME, REQUESTS };
 
@@ -39,38 +40,15 @@ struct answer {
     char file[PATH_MAX];
 };
 
-/* The name and the parent of a process. False where there is none. */
-static bool process_read(pid_t pid, char *name, size_t size, pid_t *parent)
-{
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
-    if (fd >= 0)
-        close(fd);
-    if (length <= 0)
-        return false;
-    line[length] = 0;
-    char *open_bracket = strchr(line, '('), *close_bracket = strrchr(line, ')');
-    int ppid;
-    if (open_bracket == NULL || close_bracket == NULL ||
-        sscanf(close_bracket + 1, " %*c %d", &ppid) != 1)
-        return false;
-    *close_bracket = 0;
-    snprintf(name, size, "%s", open_bracket + 1);
-    *parent = ppid;
-    return true;
-}
-
 enum helper_look { NO_HELPER, A_HELPER, NOT_PERMITTED };
 
 /* Is PID a helper, of PARENT if that is not 0? */
 static enum helper_look helper_look(pid_t pid, pid_t parent)
 {
-    char name[64], path[64], target[PATH_MAX];
-    pid_t ppid;
-    if (!process_read(pid, name, sizeof name, &ppid) || strcmp(name, HELPER_NAME) != 0 ||
-        (parent != 0 && ppid != parent))
+    char path[64], target[PATH_MAX];
+    struct process process;
+    if (!process_read(pid, &process) || strcmp(process.name, HELPER_NAME) != 0 ||
+        (parent != 0 && process.parent != parent))
         return NO_HELPER;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, STATUS_FD);
     ssize_t length = readlink(path, target, sizeof target - 1);
@@ -85,12 +63,11 @@ static enum helper_look helper_look(pid_t pid, pid_t parent)
 /* The helper that PID is or has. Ends the process with a line where there is none. */
 static pid_t helper_find(pid_t pid)
 {
-    char name[64];
-    pid_t parent;
+    struct process process;
     enum helper_look look = helper_look(pid, 0);
     if (look == A_HELPER)
         return pid;
-    if (!process_read(pid, name, sizeof name, &parent)) {
+    if (!process_read(pid, &process)) {
         tell("%d: no such process", (int)pid);
         exit(STATUS_FAILED);
     }
@@ -109,11 +86,11 @@ static pid_t helper_find(pid_t pid)
     if (directory != NULL)
         closedir(directory);
     if (look == NOT_PERMITTED)
-        tell("%d (%s): not permitted: it belongs to another user", (int)pid, name);
-    else if (strcmp(name, HELPER_NAME) == 0)
+        tell("%d (%s): not permitted: it belongs to another user", (int)pid, process.name);
+    else if (strcmp(process.name, HELPER_NAME) == 0)
         tell("%d is the selfsample command; give the process id of the program", (int)pid);
     else
-        tell("%d (%s) is not being profiled: it has no helper", (int)pid, name);
+        tell("%d (%s) is not being profiled: it has no helper", (int)pid, process.name);
     exit(STATUS_FAILED);
 }
 

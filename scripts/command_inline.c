@@ -21,7 +21,6 @@
 #define PROGRAM "selfsample-inline"
 
 enum {
-    STATUS_FAILED = 1,
     FILES_MAX = 256, /* for one process */
     CPU_SECONDS = 300,
     STACK_BYTES = 16 * 1024 * 1024, /* demanglers need much */

@@ -1,6 +1,7 @@
 /* Where libselfsample.so lies: beside the command, in ../lib of it, or where it was installed. */
 #include "command.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,13 +54,14 @@ int library_preload(void)
      * pthread_create is then within our hook. */
     const char *others = getenv("LD_PRELOAD");
     char *list = NULL;
-    if (others == NULL || others[0] == 0)
-        others = NULL;
-    if (asprintf(&list, "%s%s%s", others ? others : "", others ? ":" : "", path) < 0)
+    bool alone = others == NULL || others[0] == 0;
+    if (asprintf(&list, "%s%s%s", alone ? "" : others, alone ? "" : ":", path) < 0 ||
+        setenv("LD_PRELOAD", list, 1) != 0) {
+        tell("LD_PRELOAD: %s", strerror(errno));
         return -1;
-    int result = setenv("LD_PRELOAD", list, 1);
+    }
     free(list);
-    return result;
+    return 0;
 }
 
 bool path_search(const char *program, char *found, size_t size)

@@ -44,22 +44,18 @@ static const struct option_row {
 
 enum { ROWS = sizeof rows / sizeof rows[0], HELP = 1000, TOP, VERSION };
 
-static void print_rows(void)
+void option_print(char letter, const char *option, const char *argument, const char *help)
 {
-    for (size_t i = 0; i < ROWS; i++) {
-        char left[64];
-        char letter[8] = "    ";
-        if (rows[i].letter)
-            snprintf(letter, sizeof letter, "-%c, ", rows[i].letter);
-        snprintf(left, sizeof left, "  %s--%s%s%s", letter, rows[i].option,
-                 rows[i].argument && !rows[i].value ? " " : "",
-                 rows[i].argument ? rows[i].argument : "");
-        const char *rest = strchr(rows[i].help, '\n');
-        size_t length = rest ? (size_t)(rest - rows[i].help) : strlen(rows[i].help);
-        printf("%-26s %.*s\n", left, (int)length, rows[i].help);
-        if (rest != NULL)
-            printf("%-26s %s\n", "", rest + 1);
-    }
+    char left[64], letter_text[8] = "    ";
+    if (letter != 0)
+        snprintf(letter_text, sizeof letter_text, "-%c, ", letter);
+    const char *between = argument == NULL || argument[0] == '[' ? "" : " ";
+    snprintf(left, sizeof left, "  %s--%s%s%s", letter_text, option, between,
+             argument ? argument : "");
+    const char *rest = strchr(help, '\n');
+    printf("%-26s %.*s\n", left, (int)strcspn(help, "\n"), help);
+    if (rest != NULL)
+        printf("%-26s %s\n", "", rest + 1);
 }
 
 _Noreturn static void print_help(void)
@@ -71,9 +67,10 @@ _Noreturn static void print_help(void)
         "       selfsample top|tree|merge|diff|convert [options] FILE...\n\n"
         "Profiles the program and its children from inside and leaves folded stacks, ready for a\n"
         "flame graph. Exit status and signals are the program's own.\n\n");
-    print_rows();
+    for (size_t i = 0; i < ROWS; i++)
+        option_print(rows[i].letter, rows[i].option, rows[i].argument, rows[i].help);
+    option_print(0, "top", NULL, "print the functions with the most time at the end");
     printf(
-        "      --top                print the functions with the most time at the end\n"
         "  -h, --help\n  -V, --version\n\n"
         "snapshot writes the profile so far of a process that is being profiled, and prints the "
         "name\n"
@@ -130,6 +127,17 @@ _Noreturn static void refuse_value(void *context, const char *line)
     int length = clause != NULL ? (int)(clause - line) : (int)strlen(line);
     fprintf(stderr, "%.*s; the program was not run\n", length, line);
     exit(STATUS_USAGE);
+}
+
+static void say_nothing(void *context, const char *line)
+{
+    (void)context;
+    (void)line;
+}
+
+void options_of_environment(struct config *config)
+{
+    config_read(config, environ, say_nothing, NULL);
 }
 
 /* Asks the library's reader what it would make of the variable. */

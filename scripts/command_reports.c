@@ -244,18 +244,8 @@ bool reports_drain(struct reports *reports)
 /* A zombie is dead: its helper is the one who is still at work. */
 static bool process_lives(pid_t pid)
 {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t bytes = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (bytes <= 0)
-        return false;
-    text[bytes] = 0;
-    const char *state = strrchr(text, ')');
-    return state != NULL && state[1] != 0 && strchr("ZX", state[2]) == NULL;
+    struct process process;
+    return process_read(pid, &process) && strchr("ZX", process.state) == NULL;
 }
 
 static size_t count_open(const struct reports *reports, bool living)

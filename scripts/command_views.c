@@ -17,7 +17,7 @@
 
 #include "config.h"
 
-enum { STATUS_FAILED = 1, ROWS_TERMINAL = 20, RATE_DEFAULT = 999 };
+enum { ROWS_SHOWN = 20 };
 
 /* The views, as bits: which options they take. */
 enum { TOP = 1, TREE = 2, MERGE = 4, DIFF = 8, CONVERT = 16 };
@@ -114,26 +114,12 @@ _Noreturn void view_fail(const char *format, ...)
     exit(STATUS_FAILED);
 }
 
-static void print_option(const struct view_option *row)
-{
-    char left[64], letter[8] = "    ";
-    if (row->letter != 0)
-        snprintf(letter, sizeof letter, "-%c, ", row->letter);
-    snprintf(left, sizeof left, "  %s--%s%s%s", letter, row->option, row->argument ? " " : "",
-             row->argument ? row->argument : "");
-    const char *rest = strchr(row->help, '\n');
-    printf("%-26s %.*s\n", left, (int)(rest ? rest - row->help : (long)strlen(row->help)),
-           row->help);
-    if (rest != NULL)
-        printf("%-26s %s\n", "", rest + 1);
-}
-
 _Noreturn static void print_help(const struct view *view)
 {
     printf("usage: selfsample %s %s\n\n%s\n", view->name, view->arguments, view->help);
     for (size_t i = 0; i < ROWS; i++)
         if ((rows[i].views & view->bit) != 0)
-            print_option(&rows[i]);
+            option_print(rows[i].letter, rows[i].option, rows[i].argument, rows[i].help);
     printf("\nFILE is a folded profile; - is stdin. A program of this name is run by\n"
            "`selfsample -- %s`.\n",
            view->name);
@@ -186,7 +172,7 @@ static double number_of(const char *option, const char *text, double least, doub
     return number;
 }
 
-/* Which of TWO WORDS. */
+/* Which of the two words TEXT is. */
 static bool is_second(const char *option, const char *text, const char *first, const char *second)
 {
     if (strcmp(text, first) != 0 && strcmp(text, second) != 0)
@@ -264,7 +250,7 @@ static void options_judge(const struct view *view, const struct view_options *op
 _Noreturn static void view_run(const struct view *view, int argc, char **argv)
 {
     struct view_options options = {
-        .rows = ROWS_TERMINAL, .roots = 1, .rate = RATE_DEFAULT, .cut = 0.01};
+        .rows = ROWS_SHOWN, .roots = 1, .rate = CONFIG_RATE_HZ, .cut = 0.01};
     struct option table[ROWS + 1];
     char letters[2 * ROWS + 1], title[64];
     int found;
@@ -314,19 +300,13 @@ static char **top_arguments(const struct reports *reports, const struct config *
     return arguments;
 }
 
-static void say_nothing(void *context, const char *line)
-{
-    (void)context;
-    (void)line;
-}
-
 /* In a process of its own, which may end as it likes. */
 void views_top_reports(const struct reports *reports)
 {
     static struct config config;
     int count;
     sigset_t none;
-    config_read(&config, environ, say_nothing, NULL);
+    options_of_environment(&config);
     char **arguments = top_arguments(reports, &config, &count);
     pid_t pid = count > 0 ? fork() : -1;
     if (pid == 0) {

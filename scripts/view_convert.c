@@ -9,21 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at TEXT, which JSON has to be made of; 0 where it is none. */
-static size_t utf8_bytes(const unsigned char *text)
-{
-    unsigned char c = text[0];
-    size_t bytes = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((c == 0xe0 && text[1] < 0xa0) || (c == 0xed && text[1] > 0x9f) ||
-        (c == 0xf0 && text[1] < 0x90) || (c == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return bytes;
-}
-
-/* The characters of a JSON string, without its quotes. */
+/* The characters of a JSON string, which has to be UTF-8, without its quotes. */
 static void print_characters(FILE *out, const char *string)
 {
     for (const unsigned char *c = (const unsigned char *)string; *c != 0;) {

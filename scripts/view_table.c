@@ -24,17 +24,8 @@ size_t table_width(void)
 /* Bytes of the UTF-8 character at TEXT; 0 where it is none, or one that steers a terminal. */
 static size_t character_bytes(const unsigned char *text)
 {
-    size_t bytes = text[0] < 0x80   ? 1
-                   : text[0] < 0xc2 ? 0
-                   : text[0] < 0xe0 ? 2
-                   : text[0] < 0xf0 ? 3
-                                    : 4;
-    if (text[0] < ' ' || text[0] == 0x7f || text[0] > 0xf4 || (text[0] == 0xc2 && text[1] < 0xa0))
-        return 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    return bytes;
+    bool steers = text[0] < ' ' || text[0] == 0x7f || (text[0] == 0xc2 && text[1] < 0xa0);
+    return steers ? 0 : utf8_bytes(text);
 }
 
 /* Prints characters FROM to UNTIL of NAME, or none where OUT is NULL. Returns how many NAME has. */

@@ -42,11 +42,15 @@ void view_convert(const struct view_options *options, char **files, size_t count
 /* Ends the process with one line. */
 _Noreturn void view_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- view_output.c: where a view goes ---- */
+/* ---- view_output.c: where a view goes, and in what characters ---- */
 
 /* view_output_close ends the process where not all could be written. */
 FILE *view_output_open(const struct view_options *options);
 void view_output_close(FILE *out, const struct view_options *options);
+
+/* Bytes of the UTF-8 character at TEXT, a string; 0 where there is none, a surrogate or one in more
+ * bytes than it needs included. */
+size_t utf8_bytes(const unsigned char *text);
 
 /* Writes each stack that has a count on one of SIDES sides, and its counts on all of them. */
 void folded_print(FILE *out, const struct stacks *stacks, int sides);

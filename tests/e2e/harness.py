@@ -35,6 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("B", ROOT / "build")).resolve()
 SOURCES = ROOT / "tests" / "programs"
 COMMAND = BUILD / "selfsample"
+INCLUDE = f"-I{ROOT}/include"
+FLAMEGRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 USER_ID = 65534
 USER_MEMLOCK_BYTES = 8 << 20
@@ -159,6 +161,12 @@ def library():
     return staged(path)
 
 
+def the_command():
+    """The path of the selfsample command, with the library beside it, for everybody."""
+    library()
+    return staged(COMMAND)
+
+
 # Test programs -------------------------------------------------------------------------------
 
 
@@ -179,7 +187,7 @@ def program(source, flags="", name=None, cc=None, strip=False):
     command += ["-O2", "-g", "-Wall", "-Wextra", str(path), "-o", str(binary)]
     command += flags.split() + (own.group(1).replace("*/", "").split() if own else [])
     stamp = binary.with_name(binary.name + ".cmd")
-    inputs = [path, SOURCES / "burn.h"]
+    inputs = [path, *SOURCES.glob("*.h")]
     line = " ".join(command) + (" strip" if strip else "")
     if not (binary.exists() and stamp.exists() and stamp.read_text() == line
             and all(i.stat().st_mtime <= binary.stat().st_mtime for i in inputs)):
@@ -369,6 +377,14 @@ def comm(pid):
         return ""
 
 
+def state(pid):
+    """R, S, T, Z ... of a process; "" where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return ""
+
+
 def helpers(mark_or_parent):
     """The helpers of a run (mark) or of a process (pid)."""
     if isinstance(mark_or_parent, str):
@@ -385,6 +401,16 @@ def helpers(mark_or_parent):
 def wait_helper(parent, timeout=5):
     """The helper of a process that has just been started."""
     return wait_until(lambda: helpers(parent), timeout, f"no helper under pid {parent}")[0]
+
+
+def signals_to_helper(*steps):
+    """For while_running: waits so many seconds and sends the helper a signal, for each step."""
+    def send(pid):
+        helper = wait_helper(pid)
+        for seconds, number in steps:
+            time.sleep(seconds)
+            os.kill(helper, number)
+    return send
 
 
 def wait_until(condition, timeout, text):
@@ -488,6 +514,12 @@ def check_sum(result, profile, tolerance=0.02, slack_ms=6, of=None):
     near_ms(profile.total() / 1000, clock_ms, clock_ms * tolerance + slack_ms,
             f"sum, {profile.unseen()} us of it the kernel's, against the CPU clock"
             f" (user {user_us} us, system {system_us} us)")
+
+
+def told_lost(text):
+    """How many samples the summaries in the text say were lost; None where none says anything."""
+    counts = re.findall(r"([0-9]+) samples? lost", text)
+    return sum(map(int, counts)) if counts else None
 
 
 # The list of tests ---------------------------------------------------------------------------

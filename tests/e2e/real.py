@@ -1,11 +1,10 @@
 """What the tests of real programs share: one bare run of each, and the checks of their profiles."""
 
 import functools
-import re
 import shutil
 
 from folded import entry_root
-from harness import Off, Skip, bare, check_sum, expect, measured, need, run, same, top_directory
+from harness import Off, Skip, bare, check_sum, expect, measured, need, run, same, told_lost, top_directory
 
 _bare_runs = {}
 
@@ -47,8 +46,8 @@ def optional(*tools):
 
 
 def check_none_lost(result):
-    lost = [int(n) for n in re.findall(r"([0-9]+) samples? lost", result.summary)]
-    if not lost or sum(lost) != 0:
+    lost = told_lost(result.summary)
+    if lost != 0:
         raise Off(f"lost {lost}: {result.summary}")
 
 

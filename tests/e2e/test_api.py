@@ -7,10 +7,9 @@ import shutil
 import subprocess
 
 from folded import Profile
-from harness import (BUILD, ROOT, bare, both, expect, main, measured, near, near_ms, need,
+from harness import (BUILD, INCLUDE, ROOT, bare, both, expect, main, measured, near, near_ms, need,
                      private_directory, program, run, test)
 
-INCLUDE = f"-I{ROOT}/include"
 
 
 def api():

@@ -6,18 +6,12 @@ import re
 import signal
 import time
 
-from harness import (COMMAND, EVERYONE, bare, expect, library, main, measured, near_ms,
-                     private_directory, program, staged, test, wait_until)
-
-
-def command():
-    """The command with the library beside it, where everybody can run it."""
-    library()
-    return staged(COMMAND)
+from harness import (EVERYONE, bare, expect, main, measured, near_ms, private_directory, program, test,
+                     the_command, wait_until)
 
 
 def selfsample(*arguments, **more):
-    return bare(command(), *arguments, **more)
+    return bare(the_command(), *arguments, **more)
 
 
 def ours(result):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from folded import Profile
 from harness import (COMMAND, USER_ID, expect, helpers, main, measured, near_ms, need_root, private_directory,
-                     program, run, test, wait_helper, wait_until)
+                     program, run, signals_to_helper, test, wait_helper, wait_until)
 
 
 def control(*words, **arguments):
@@ -156,10 +156,8 @@ def test_ends_in_a_pause():
 @test
 def test_threads_in_a_pause():
     """Threads born and ended in a pause: nothing of them."""
-    def pause(pid):
-        os.kill(wait_helper(pid), signal.SIGUSR2)
-
-    result = run(program("burners"), 4, 500, while_running=pause)
+    result = run(program("burners"), 4, 500,
+                 while_running=signals_to_helper((0, signal.SIGUSR2)))
     expect(result.status == 0, str(result))
     total = sum(p.total() for p in result.profiles)
     measured(total < 500, f"{total} samples of 2000 in the pause")

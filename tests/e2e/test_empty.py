@@ -6,8 +6,8 @@ import re
 import shutil
 import struct
 
-from harness import (COMMAND, Skip, bare, expect, library, main, measured, need, need_root, private_directory,
-                     program, staged, test)
+from harness import (Skip, bare, expect, main, measured, need, need_root, private_directory, program, test,
+                     the_command)
 
 # CAP_NET_RAW, permitted and effective, as setcap(8) writes it (struct vfs_cap_data, revision 2).
 CAPABILITY = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
@@ -15,8 +15,7 @@ CAPABILITY = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
 
 def told(*command, **more):
     """The one line of the summary of a run that leaves no profile."""
-    library()
-    result = bare(staged(COMMAND), *command, **more)
+    result = bare(the_command(), *command, **more)
     lines = result.stderr.decode().splitlines()
     expect(result.status == 0 and not result.profiles, str(result))
     expect(len(lines) == 1 and lines[0].startswith("selfsample: no "), f"{lines}")
@@ -100,8 +99,7 @@ def test_time_off_the_cpu():
 
 @test
 def test_time_off_the_cpu_of_many():
-    library()
-    result = bare(staged(COMMAND), "--rate", 20, "/bin/sh", "-c", "sleep 1 & sleep 1; wait")
+    result = bare(the_command(), "--rate", 20, "/bin/sh", "-c", "sleep 1 & sleep 1; wait")
     text = result.stderr.decode()
     expect(not result.profiles and "processes too short" in text and "only CPU time" in text, text)
 

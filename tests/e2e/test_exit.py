@@ -6,7 +6,7 @@ import signal
 import time
 
 from harness import (bare, both, check_sum, expect, main, measured, near, near_ms, need, need_root, program,
-                     run, same, shared, test, wait_helper, wait_until)
+                     run, same, shared, signals_to_helper, state, test, wait_helper, wait_until)
 
 ENDS = [("return", 0), ("exit", 42), ("_exit", 1), ("_Exit", 255), ("quick_exit", 3),
         ("exit_group", 5), ("thread-exit", 42), ("return-with-threads", 0),
@@ -101,13 +101,8 @@ def test_own_handlers():
 @test
 def test_helper_killed():
     """The app neither hangs nor dies, what was checkpointed is there, stderr says so."""
-    def kill_helper(pid):
-        helper = wait_helper(pid)
-        time.sleep(1.6)
-        os.kill(helper, signal.SIGKILL)
-
     result = run(program("work"), 2500000, 5, options={"CHECKPOINT": 1},
-                 while_running=kill_helper)
+                 while_running=signals_to_helper((1.6, signal.SIGKILL)))
     expect(result.status == 5, f"status {result.status}")
     measured(0.3 * 999 < result.profile.total() < 1.7 * 999,
              f"{result.profile.total()} samples after a checkpoint at 1 s")
@@ -123,9 +118,7 @@ def test_stopped_helper_does_not_hold_a_death_up():
         time.sleep(0.3)
         os.kill(helper, signal.SIGSTOP)
         os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: not os.path.exists(f"/proc/{pid}/maps") or
-                   open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z",
-                   5, "the app does not die")
+        wait_until(lambda: state(pid) in ("Z", ""), 5, "the app does not die")
         os.kill(helper, signal.SIGCONT)
 
     result = run(program("waits"), while_running=stop_helper)

@@ -6,19 +6,10 @@ import signal
 import time
 from pathlib import Path
 
-from harness import (ROOT, expect, helpers, main, near_ms, program, run, test, wait_helper,
-                     wait_until)
+from harness import (INCLUDE, expect, helpers, main, near_ms, program, run, signals_to_helper,
+                     state, test, wait_helper, wait_until)
 
-INCLUDE = f"-I{ROOT}/include"
 NO_ANSWER, NO_HELPER, BUSY = b"-110", b"-130", b"-16"
-
-
-def state(pid):
-    """R, S, T, Z ... of a process; "" where it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return ""
 
 
 def freeze(helper):
@@ -82,13 +73,11 @@ def test_killed_while_the_exit_waits():
 @test
 def test_killed_long_before():
     """Threads, forks and the exit of a program whose helper is gone."""
-    def look(pid):
-        os.kill(wait_helper(pid), signal.SIGKILL)
-
-    result = run(program("burners"), 8, 200, while_running=look)
+    kill = signals_to_helper((0, signal.SIGKILL))
+    result = run(program("burners"), 8, 200, while_running=kill)
     expect(result.status == 0, str(result))
     one_line(result.stderr, b"the helper was killed")
-    result = run(program("forkburn"), while_running=look)
+    result = run(program("forkburn"), while_running=kill)
     expect(result.status == 0, str(result))
 
 

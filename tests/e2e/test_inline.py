@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 from folded import Profile, has_path
-from harness import (BUILD, COMMAND, Skip, expect, main, measured, near, need, need_root,
-                     private_directory, program, run, shared, staged, test, wait_until)
+from harness import (BUILD, Skip, expect, main, measured, near, need, need_root, private_directory,
+                     program, run, shared, staged, test, the_command, wait_until)
 
 MS = 300
 
@@ -21,8 +21,7 @@ def command():
     if not helper.exists():
         raise Skip("selfsample-inline is not built: needs libdw-dev")
     staged(helper)
-    staged(BUILD / "libselfsample.so")
-    return staged(COMMAND)
+    return the_command()
 
 
 def tool(*words):

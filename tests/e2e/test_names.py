@@ -8,10 +8,9 @@ import subprocess
 import time
 
 from folded import has_path
-from harness import (SOURCES, Skip, both, expect, main, measured, near, near_ms, need, need_root,
-                     private_directory, program, run, shared, test)
+from harness import (FLAMEGRAPH, SOURCES, Skip, both, expect, main, measured, near, near_ms, need,
+                     need_root, private_directory, program, run, shared, test)
 
-FLAMEGRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
 
 
 def tool(*command):

@@ -4,10 +4,9 @@
 import os
 import re
 import signal
-import time
 
 from harness import (Skip, both, check_sum, expect, main, measured, near, near_ms, need, need_root, program, run,
-                     test, wait_helper)
+                     signals_to_helper, test, told_lost)
 
 # Cycles in us against the period of 1001 us at 999 Hz (or 1000 at 1000 Hz).
 BEATS = [("1000us-1000Hz", 1000, 1000), ("2000us-1000Hz", 2000, 1000), ("1001us-999Hz", 1001, 999),
@@ -45,24 +44,15 @@ def test_sum_at(rate_hz):
     near(result.profile.share("sixty"), 0.6, 0.03 if rate_hz > 500 else 0.1, "sixty")
 
 
-def told_lost(result):
-    return int(re.search(r"([0-9]+) samples? lost", result.stderr.decode()).group(1))
-
-
 @test
 def test_a_helper_that_is_kept_from_running():
     """Stopped for longer than the rings last: what is lost is told, and its time is not missing."""
-    def stop(pid):
-        helper = wait_helper(pid)
-        time.sleep(0.4)
-        os.kill(helper, signal.SIGSTOP)
-        time.sleep(1.2)
-        os.kill(helper, signal.SIGCONT)
-
-    result = run(program("split"), 2500, clock=True, while_running=stop,
+    result = run(program("split"), 2500, clock=True,
+                 while_running=signals_to_helper((0.4, signal.SIGSTOP), (1.2, signal.SIGCONT)),
                  options={"UNIT": "us", "RATE": 9999, "SUMMARY": "yes"})
     expect(result.status == 0, str(result))
-    measured(told_lost(result) > 1000, f"{told_lost(result)} samples lost: {result.stderr!r}")
+    lost = told_lost(result.stderr.decode())
+    measured(lost is not None and lost > 1000, f"{lost} samples lost: {result.stderr!r}")
     check_sum(result, result.profile)
 
 
@@ -79,7 +69,8 @@ def test_a_helper_that_is_starved():
     expect(result.status == 0, str(result))
     check_sum(result, result.profile, of="split", slack_ms=12)
     kept = re.search(r"([0-9]+) samples?,", result.stderr.decode())
-    measured(int(kept.group(1)) + told_lost(result) > 0.8 * 2 * 9999,
+    lost = told_lost(result.stderr.decode()) or 0
+    measured(int(kept.group(1)) + lost > 0.8 * 2 * 9999,
              f"neither kept nor told as lost: {result.stderr!r}")
 
 

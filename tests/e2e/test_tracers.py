@@ -2,23 +2,15 @@
 """Programs that watch others: they are left alone, and what they run is as it is bare."""
 
 import re
-import shutil
 import subprocess
 
-from harness import (Skip, expect, library, main, measured, near_ms, program, run, test, wait_helper)
-
-
-def tool(name):
-    path = shutil.which(name)
-    if path is None:
-        raise Skip(f"{name} is not installed")
-    return path
+from harness import expect, library, main, measured, near_ms, need, program, run, test, wait_helper
 
 
 @test
 def test_preloaded_strace():
     """It waits for all of its children, whatever their kind: one of ours would keep it for ever."""
-    result = run(tool("strace"), "-f", "-o", "/dev/null", program("split"), 200, timeout=60)
+    result = run(need("strace"), "-f", "-o", "/dev/null", program("split"), 200, timeout=60)
     expect(result.status == 0, str(result))
     programs = [p.path.name.split(".")[1] for p in result.profiles]
     expect("strace" not in programs, f"profiles of {programs}")
@@ -27,7 +19,7 @@ def test_preloaded_strace():
 
 def strace_of_burners(*options):
     """The library is in the program alone."""
-    result = run(tool("strace"), *options, "-E", f"LD_PRELOAD={library()}", "-o", "trace",
+    result = run(need("strace"), *options, "-E", f"LD_PRELOAD={library()}", "-o", "trace",
                  program("burners"), 3, 60, preload=False, timeout=60)
     expect(result.status == 0 and result.stdout == b"joined\n", str(result))
     return result
@@ -53,7 +45,7 @@ def test_strace_by_a_filter():
 
 @test
 def test_ltrace():
-    result = run(tool("ltrace"), "-o", "trace", program("split"), 50, timeout=60)
+    result = run(need("ltrace"), "-o", "trace", program("split"), 50, timeout=60)
     expect(result.status == 0 and not result.stderr, str(result))
     programs = [p.path.name.split(".")[1] for p in result.profiles]
     expect("ltrace" not in programs, f"profiles of {programs}")
@@ -62,7 +54,7 @@ def test_ltrace():
 @test
 def test_gdb_of_a_profiled_program():
     """A breakpoint in a thread, its stack, and on to the end."""
-    result = run(tool("gdb"), "-batch", "-q", "-ex", f"set exec-wrapper env LD_PRELOAD={library()}",
+    result = run(need("gdb"), "-batch", "-q", "-ex", f"set exec-wrapper env LD_PRELOAD={library()}",
                  "-ex", "break ten", "-ex", "run 2 100", "-ex", "bt 2", "-ex", "delete", "-ex",
                  "continue", program("burners"), preload=False, timeout=90)
     text = result.stdout.decode()
@@ -75,7 +67,7 @@ def test_gdb_that_attaches():
     """The program is stopped, looked at and let go; then it goes on, as does its helper."""
     def attach(pid):
         wait_helper(pid)
-        seen = subprocess.run([tool("gdb"), "-batch", "-q", "-p", str(pid), "-ex", "bt", "-ex",
+        seen = subprocess.run([need("gdb"), "-batch", "-q", "-p", str(pid), "-ex", "bt", "-ex",
                                "detach"], capture_output=True, text=True, timeout=60)
         expect("work" in seen.stdout, f"gdb: {seen.stdout[-300:]} {seen.stderr[-300:]}")
 
@@ -86,14 +78,14 @@ def test_gdb_that_attaches():
 
 @test
 def test_preloaded_gdb():
-    result = run(tool("gdb"), "-batch", "-q", "-ex", "run 100", program("split"), timeout=90)
+    result = run(need("gdb"), "-batch", "-q", "-ex", "run 100", program("split"), timeout=90)
     expect(b"exited normally" in result.stdout, str(result))
 
 
 @test
 def test_valgrind():
     """No profile, one line, and the program runs."""
-    result = run(tool("valgrind"), "-q", program("split"), 50, options={"ONLY": "split"}, timeout=90)
+    result = run(need("valgrind"), "-q", program("split"), 50, options={"ONLY": "split"}, timeout=90)
     expect(result.status == 0, str(result))
     lines = result.stderr.decode().splitlines()
     expect(len(lines) == 1 and lines[0].startswith("selfsample: under valgrind"), str(lines))

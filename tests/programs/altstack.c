@@ -10,6 +10,8 @@
 
 #define FRAMES      30
 #define FRAME_BYTES 4000
+/* What was interrupted is read a little after the samples: it must still be there. */
+#define LINGER_US 200000
 
 BURNER(in_handler)
 
@@ -19,14 +21,13 @@ static void on_signal(int number)
 {
     (void)number;
     in_handler(total_us);
-    usleep(200000); /* what was interrupted is read a little after the samples: it must be there */
+    usleep(LINGER_US);
 }
 
 OWN_FRAME static void interrupted(void)
 {
     raise(SIGUSR1);
-    usleep(
-        200000); /* what was interrupted is read a little after its samples, if it still is there */
+    usleep(LINGER_US);
 }
 
 OWN_FRAME static void filler(int left)

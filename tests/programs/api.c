@@ -82,7 +82,7 @@ static int price(void)
     return 0;
 }
 
-/* One millisecond counted, one paused, in turns of 10 ms each. */
+/* Ten milliseconds counted and ten left out, in turns. */
 static int pauses(void)
 {
     for (int i = 0; i < 60; i++) {

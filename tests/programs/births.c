@@ -5,8 +5,8 @@
  * Build: -pthread
  */
 #include "burn.h"
+#include "inventory.h"
 
-#include <dirent.h>
 #include <pthread.h>
 
 BURNER(early)
@@ -22,31 +22,6 @@ static void *body(void *unused)
     late(life_us / 4);
     burnt_ns += thread_cpu_ns() - start_ns;
     return unused;
-}
-
-static long lines_of_maps(void)
-{
-    FILE *maps = fopen("/proc/self/maps", "r");
-    long lines = 0;
-    int c;
-
-    while (maps && (c = getc(maps)) != EOF)
-        lines += c == '\n';
-    if (maps)
-        fclose(maps);
-    return lines;
-}
-
-static long open_files(void)
-{
-    DIR *directory = opendir("/proc/self/fd");
-    long files = 0;
-
-    while (directory && readdir(directory))
-        files++;
-    if (directory)
-        closedir(directory);
-    return files;
 }
 
 static void write_burnt(const char *path)
@@ -67,15 +42,15 @@ int main(int argc, char **argv)
     life_us = argument(argc, argv, 2, 100);
     for (long i = 0; i < count; i++) {
         if (i == count / 10) {
-            maps = lines_of_maps();
-            files = open_files();
+            maps = mappings_with("");
+            files = entries_of("/proc/self/fd");
         }
         if (pthread_create(&thread, NULL, body, NULL))
             return 1;
         pthread_join(thread, NULL);
     }
-    printf("mappings %s, files %s\n", lines_of_maps() - maps > 32 ? "pile up" : "steady",
-           open_files() != files ? "pile up" : "steady");
+    printf("mappings %s, files %s\n", mappings_with("") - maps > 32 ? "pile up" : "steady",
+           entries_of("/proc/self/fd") != files ? "pile up" : "steady");
     if (argc > 3)
         write_burnt(argv[3]);
     return 0;

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "burn.h"
+#include "rawcall.h"
 
 #define USER 65534
 
@@ -145,21 +146,8 @@ static void late_threads(long us)
         pthread_join(threads[i], NULL);
 }
 
-/* Not through any function of libc's. */
-static long raw(long number, long a, long b, long c)
+static void give_up_ids(const char *way)
 {
-    long result;
-
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
-static void give_up(const char *way, long us)
-{
-    pthread_t thread;
     gid_t groups[] = {7, 12, 100};
 
     if (strcmp(way, "setuid") == 0) {
@@ -191,25 +179,6 @@ static void give_up(const char *way, long us)
         say("root again");
         must(setresgid(0, 0, 0), "setresgid");
         say("setresgid");
-    } else if (strcmp(way, "capset") == 0) {
-        capabilities(1ul << CAP_NET_BIND_SERVICE | 1ul << CAP_KILL);
-        say(way);
-    } else if (strcmp(way, "keepcaps") == 0) {
-        must(prctl(PR_SET_KEEPCAPS, 1), "prctl");
-        must(setuid(USER), "setuid");
-        say("setuid");
-        capabilities(1ul << CAP_NET_BIND_SERVICE);
-        say("capset");
-    } else if (strcmp(way, "thread") == 0) {
-        must(pthread_create(&thread, NULL, in_thread, NULL), "pthread_create");
-        pthread_join(thread, NULL);
-    } else if (strcmp(way, "leaderless") == 0) {
-        must(pthread_create(&thread, NULL, without_first, (void *)us), "pthread_create");
-        pthread_exit(NULL);
-    } else if (strcmp(way, "threads") == 0) {
-        must(setuid(USER), "setuid");
-        say("setuid");
-        late_threads(us);
     } else if (strcmp(way, "raw") == 0) {
         must((int)raw(SYS_setgroups, 3, (long)groups, 0), "setgroups");
         must((int)raw(SYS_setresgid, USER, USER, USER), "setresgid");
@@ -220,13 +189,46 @@ static void give_up(const char *way, long us)
     }
 }
 
+static void give_up_capabilities(const char *way)
+{
+    if (strcmp(way, "capset") == 0) {
+        capabilities(1ul << CAP_NET_BIND_SERVICE | 1ul << CAP_KILL);
+        say(way);
+    } else if (strcmp(way, "keepcaps") == 0) {
+        must(prctl(PR_SET_KEEPCAPS, 1), "prctl");
+        must(setuid(USER), "setuid");
+        say("setuid");
+        capabilities(1ul << CAP_NET_BIND_SERVICE);
+        say("capset");
+    }
+}
+
+static void give_up_among_threads(const char *way, long us)
+{
+    pthread_t thread;
+
+    if (strcmp(way, "thread") == 0) {
+        must(pthread_create(&thread, NULL, in_thread, NULL), "pthread_create");
+        pthread_join(thread, NULL);
+    } else if (strcmp(way, "leaderless") == 0) {
+        must(pthread_create(&thread, NULL, without_first, (void *)us), "pthread_create");
+        pthread_exit(NULL);
+    } else if (strcmp(way, "threads") == 0) {
+        must(setuid(USER), "setuid");
+        say("setuid");
+        late_threads(us);
+    }
+}
+
 int main(int argc, char **argv)
 {
     long us = argument(argc, argv, 2, 200000);
 
     before(us);
     helper_find();
-    give_up(argv[1], us);
+    give_up_ids(argv[1]);
+    give_up_capabilities(argv[1]);
+    give_up_among_threads(argv[1], us);
     after(us);
     errno = 0;
     return 0;

@@ -27,6 +27,7 @@
 #include <sys/wait.h>
 
 #include "burn.h"
+#include "rawcall.h"
 
 BURNER(outside)
 
@@ -87,17 +88,6 @@ static void fail(const char *what)
 {
     perror(what);
     _exit(9);
-}
-
-static long raw(long number, long a, long b, long c)
-{
-    long result;
-
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c)
-                     : "rcx", "r11", "memory");
-    return result;
 }
 
 static void filter_make(const char *way)

@@ -5,37 +5,12 @@
  * profiled.
  */
 #include "burn.h"
+#include "inventory.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sys/wait.h>
 
 BURNER(work)
-
-static int entries_of(const char *directory)
-{
-    DIR *stream = opendir(directory);
-    int entries = 0;
-
-    while (stream && readdir(stream))
-        entries++;
-    if (stream)
-        closedir(stream);
-    return entries;
-}
-
-static int mappings_with(const char *text)
-{
-    FILE *maps = fopen("/proc/self/maps", "r");
-    char line[4096];
-    int found = 0;
-
-    while (maps && fgets(line, sizeof(line), maps))
-        found += strstr(line, text) != NULL;
-    if (maps)
-        fclose(maps);
-    return found;
-}
 
 int main(int argc, char **argv)
 {

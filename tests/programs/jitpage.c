@@ -1,19 +1,22 @@
+/* clang-format off */
 /*
  * Code made at run time: a page with outer(), which calls inner() and then computes half as long
  * itself. call_code() is its caller in C. argv[1] says what is told of it, in /tmp/perf-PID.map:
  *
  *     named    the names, before it is called
- *     late     the names, when half of the time has passed
+ *     late     the names, when a third of the time has passed
  *     nothing  nothing
  *     reused   inner is by turns "first_inner", called for 100 ms by call_first(), and
- * "second_inner", called by call_second() again    the same, but the file is written anew each time
- *     gone     the names, in a file that is removed at once
- *     jumps    the names; inner is not called by outer, but by code that pushes an address and
- * jumps stub     the names; between C and C is a stub without a frame pointer leaf     the name of
- * a leaf that has no frame of its own
+ *              "second_inner", called by call_second()
+ *     again    the same, but the file is written anew each time
+ *     gone     the names, in a file that is removed before the last 400 ms
+ *     jumps    the names; inner is not called by outer, but by code that pushes an address and jumps
+ *     stub     the names; between C and C is a stub without a frame pointer
+ *     leaf     the name of a leaf that has no frame of its own, which is called for 300 ms before
  *
- * Prints its pid. 600 ms of CPU time.
+ * Prints its pid. 600 ms of CPU time, but for jumps and stub 300.
  */
+/* clang-format on */
 #include "burn.h"
 
 #include <sys/mman.h>

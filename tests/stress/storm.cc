@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <cerrno>
 #include <random>
@@ -27,13 +26,15 @@
 #include <unistd.h>
 #include <vector>
 
+#include "../programs/burn.h"
+#include "../programs/inventory.h"
+
 extern char **environ;
 
 static char self[4096]; /* not /proc/self/exe, which would name children exe */
 static const char *plugin;
 static std::atomic<bool> stop;
 static std::atomic<long> forks, births, throws, loads, signals;
-static volatile long sink;
 
 static long now_ms()
 {
@@ -43,22 +44,7 @@ static long now_ms()
     return now.tv_sec * 1000L + now.tv_nsec / 1000000;
 }
 
-static long cpu_us()
-{
-    timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return now.tv_sec * 1000000L + now.tv_nsec / 1000;
-}
-
-__attribute__((noipa)) static void burn(long us)
-{
-    long end_us = cpu_us() + us;
-
-    while (cpu_us() < end_us)
-        for (int i = 0; i < 1000; i++)
-            sink = sink + i;
-}
+BURNER(burn)
 
 /* A sequence of its own for every thread and child, all from the one seed. */
 class dice
@@ -310,31 +296,6 @@ static void timers_set(long us)
 
 /* ---- what should not be there ---- */
 
-static int descriptors()
-{
-    DIR *stream = opendir("/proc/self/fd");
-    int entries = 0;
-
-    while (stream && readdir(stream))
-        entries++;
-    if (stream)
-        closedir(stream);
-    return entries;
-}
-
-static int lines_with(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "r");
-    char line[4096];
-    int found = 0;
-
-    while (file && fgets(line, sizeof(line), file))
-        found += strstr(line, text) != nullptr;
-    if (file)
-        fclose(file);
-    return found;
-}
-
 static int complain(bool wrong, const char *what, int count)
 {
     if (wrong)
@@ -347,11 +308,11 @@ static int look_around(int descriptors_before, int mappings_before)
     int wrong = 0, count;
 
     usleep(300000); /* rings of threads that have ended are given back by and by */
-    count = descriptors();
+    count = entries_of("/proc/self/fd");
     wrong += complain(count != descriptors_before, "descriptors", count);
-    count = lines_with("/proc/self/maps", "[perf_event]");
+    count = mappings_with("[perf_event]");
     wrong += complain(count > 4, "mappings of rings", count);
-    count = lines_with("/proc/self/maps", "\n");
+    count = mappings_with("");
     wrong += complain(count > mappings_before + 200, "mappings", count);
     wrong += complain(wait(nullptr) != -1 || errno != ECHILD, "children", 1);
     return wrong;
@@ -368,7 +329,7 @@ int main(int argc, char **argv)
     unsigned seed = static_cast<unsigned>(atol(argv[1]));
     plugin = argv[2];
     long end_ms = now_ms() + atol(argv[3]);
-    int before = descriptors(), mappings = lines_with("/proc/self/maps", "\n");
+    int before = descriptors(), mappings = mappings_with("");
     std::vector<std::thread> threads;
     std::vector<pthread_t> targets;
 
