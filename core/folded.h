@@ -19,36 +19,24 @@
 
 #include "arena.h"
 #include "config.h"
+#include "name_tree.h"
 #include "outfile.h"
 #include "profile.h"
 #include "text.h"
 
-/* Code whose functions are not known. Such frames that call each other are written as one. */
-#define FOLDED_NAMELESS "[jit]"
-
 /* Stands for the frames in the midst of a very deep stack, in a file that would be too long. */
 #define FOLDED_LEFT_OUT "[...]"
 
-/* What a frame of the profile is called: without `;` and control characters (see
- * folded_clean_name), and valid until folded_write returns. NULL and "" are shown as [unknown]. It
- * may be asked more than once for the same frame. */
-struct folded_names {
-    const char *(*frame_name)(void *context, uint32_t frame);
-    void *context;
-};
-
 /*
- * Writes PROFILE into OUT, which has been begun. PERIOD_NS is what one sample stands for when the
- * unit is samples. SCRATCH is given back as it was; names must not be kept in it. Where it has too
- * little memory the same stacks are written unsorted and unmerged, on several lines each, with the
- * same sum.
+ * Writes NAMED into OUT, which has been begun. SCRATCH is given back as it was; names must not be
+ * kept in it. Where it has too little memory the same stacks are written unsorted and unmerged, on
+ * several lines each, with the same sum.
  *
  * Returns 0, or the error of OUT, with which outfile_commit will fail too.
  */
-int folded_write(const struct profile *profile, struct folded_names names, enum config_unit unit,
-                 uint64_t period_ns, struct outfile *out, struct arena *scratch);
+int folded_write(const struct named_profile *named, struct outfile *out, struct arena *scratch);
 
-/* What one unit of the counts is, see folded_write; at least 1. */
+/* What a count of 1 stands for, where one sample stands for PERIOD_NS; at least 1. */
 uint64_t folded_unit_ns(enum config_unit unit, uint64_t period_ns);
 
 /* Appends NAME with `;` as `:` and control characters as `_`. UTF-8 stays. */

@@ -35,7 +35,7 @@ static const char *unnamed(const struct module *module, uint64_t start, struct a
     struct text text = text_over(buffer, sizeof buffer);
     const char *base = module->kind == MODULE_VDSO ? "[vdso]" : outpath_base(module->path);
     if (module->kind == MODULE_ANONYMOUS)
-        return FOLDED_NAMELESS;
+        return NAMELESS_CODE;
     if (!module->has_elf) {
         text_put_char(&text, '[');
         folded_clean_name(&text, base);

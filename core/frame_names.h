@@ -25,7 +25,7 @@ int frame_names_find(struct frame_names *names, const struct stack_builder *stac
                      struct kernel_symbols *kernel, struct arena *arena, struct arena *scratch,
                      uint32_t *progress);
 
-/* For struct folded_names; the context is a struct frame_names. */
+/* For struct name_source; the context is a struct frame_names. */
 const char *frame_name(void *context, uint32_t frame);
 
 #endif

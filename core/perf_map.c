@@ -298,7 +298,7 @@ void perf_map_put_name(const struct perf_map *map, uint32_t number, struct text 
 {
     uint32_t note = code_index_at(&map->code, number)->note;
     if (note == 0 || note == NAME_UNKNOWN)
-        text_put(text, FOLDED_NAMELESS);
+        text_put(text, NAMELESS_CODE);
     else
         folded_clean_name(text, *(const char **)sequence_at(&map->names, note - 1));
 }

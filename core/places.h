@@ -29,7 +29,7 @@
 
 struct places {
     const struct profile *profile;
-    struct folded_names names; /* as the folded file has them */
+    struct name_source names; /* as the folded file has them */
     const struct modules *modules;
     uint64_t unit_ns;
     uint64_t folded_bytes;

@@ -101,7 +101,7 @@ static void tell_file(struct publisher *publisher, const struct outfile *out)
 }
 
 /* The profile is whole without this file: an error is told and goes no further. */
-static void write_places(struct publisher *publisher, struct folded_names names,
+static void write_places(struct publisher *publisher, struct name_source names,
                          const struct outfile *folded, struct outfile *out)
 {
     const struct session *session = publisher->session;
@@ -144,9 +144,13 @@ static int write_into(struct publisher *publisher, struct outfile *out, struct o
     frame_names_find(&names, &publisher->collector->stacks, &publisher->kernel, &publisher->arena,
                      &scratch, &session->progress);
     publisher->kernel_hidden |= names.kernel_hidden;
-    struct folded_names source = {frame_name, &names};
-    folded_write(&publisher->collector->profile, source, session->config.unit, session->period_ns,
-                 out, &scratch);
+    struct name_source source = {frame_name, &names};
+    const struct named_profile named = {
+        .profile = &publisher->collector->profile,
+        .names = source,
+        .unit_ns = folded_unit_ns(session->config.unit, session->period_ns),
+    };
+    folded_write(&named, out, &scratch);
     arena_destroy(&scratch);
     result = outfile_commit(out);
     if (result == 0 && places != NULL)
@@ -263,7 +267,7 @@ static void perf_map_notice(struct publisher *publisher)
     text_put(&text, map->path);
     text_put(&text, ": ");
     text_put(&text, map->refusal);
-    text_put(&text, "; code that it should name is shown as " FOLDED_NAMELESS);
+    text_put(&text, "; code that it should name is shown as " NAMELESS_CODE);
     notice(publisher, line);
 }
 

@@ -150,8 +150,9 @@ static int folded_replace(struct expanding *work, const char *path, int fd,
     if (error == 0) {
         fchmod(out.fd, status->st_mode & 0777);
         arena_init(&scratch, 0);
-        folded_write(&work->profile, (struct folded_names){new_name, work}, CONFIG_UNIT_SAMPLES,
-                     work->places.unit_ns, &out, &scratch);
+        const struct named_profile named = {
+            .profile = &work->profile, .names = {new_name, work}, .unit_ns = work->places.unit_ns};
+        folded_write(&named, &out, &scratch);
         arena_destroy(&scratch);
         error = outfile_commit(&out);
     }

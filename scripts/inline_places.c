@@ -105,7 +105,7 @@ static bool header_take(struct place_list *list, struct line *line, FILE *file)
            line_next(line, file) && strcmp(word_take(line), "folded") == 0 &&
            number_take(line, 10, &list->folded_bytes) && line_next(line, file) &&
            strcmp(word_take(line), "unit_ns") == 0 && number_take(line, 10, &list->unit_ns) &&
-           list->unit_ns != 0;
+           list->unit_ns != 0 && list->unit_ns <= 1000000000u;
 }
 
 /* False at a line that cannot be understood, and where the last one is missing. */
