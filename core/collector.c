@@ -43,7 +43,10 @@ int collector_init(struct collector *collector, const struct collector_setup *se
                                     &collector->profile, setup->config->threads, arena);
     collector->stacks.labels = setup->labels;
     collector->stacks.perf_map = &collector->perf_map;
-    return result != 0 ? result : threads_init(&collector->threads, &setup->plan, arena);
+    if (result == 0)
+        result = threads_init(&collector->threads, &setup->plan, arena);
+    collector->modules.app_pid = threads_proc_pid(&collector->threads);
+    return result;
 }
 
 /* What a thread used before our hook ran: the system's part of making it, which no sample can tell.

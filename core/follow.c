@@ -27,14 +27,17 @@ static int task_open(pid_t pid, pid_t tid)
  * /proc may be that of another pid namespace. */
 static int start_read(struct follower *follower)
 {
-    int fd = sys_open("/proc/self/status", O_RDONLY, 0);
+    int fd = sys_open("/proc/thread-self/status", O_RDONLY, 0);
     if (fd < 0)
         return fd;
     int error = task_status_read(&follower->taken, fd, follower->text);
     sys_close(fd);
-    if (error == 0 && follower->taken.parent_pid <= 0)
-        error = -ESRCH;
-    return error;
+    if (error != 0)
+        return error;
+    follower->app_pid = follower->session->helper.kind == HELPER_THREAD
+                            ? follower->taken.process_pid
+                            : follower->taken.parent_pid;
+    return follower->app_pid > 0 ? 0 : -ESRCH;
 }
 
 void follower_init(struct follower *follower, struct publisher *publisher,
@@ -46,7 +49,7 @@ void follower_init(struct follower *follower, struct publisher *publisher,
     follower->looked_ns = sys_clock_ns(CLOCK_MONOTONIC);
     follower->status_fd = start_read(follower);
     if (follower->status_fd == 0)
-        follower->status_fd = task_open(follower->taken.parent_pid, follower->taken.parent_pid);
+        follower->status_fd = task_open(follower->app_pid, follower->app_pid);
 }
 
 /* Capabilities of a user namespace that the helper is not in are not its own to have. */
@@ -54,8 +57,8 @@ static bool is_in_our_user_namespace(const struct follower *follower)
 {
     char path[PROC_PATH_BYTES];
     struct stat ours, theirs;
-    proc_path(path, follower->taken.parent_pid, "/ns/user");
-    if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/user", &ours, 0) != 0 ||
+    proc_path(path, follower->app_pid, "/ns/user");
+    if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/thread-self/ns/user", &ours, 0) != 0 ||
         sys4(SYS_newfstatat, AT_FDCWD, path, &theirs, 0) != 0)
         return true;
     return ours.st_ino == theirs.st_ino;
@@ -96,9 +99,8 @@ static void credentials_follow(struct follower *follower)
 {
     prepare(follower);
     credentials_take(&follower->seen);
-    helper_parent_watch();
-    /* What is kept of the parent's pid and of filters is of the beginning. */
-    follower->seen.parent_pid = follower->taken.parent_pid;
+    helper_parent_watch(&follower->session->helper);
+    /* What is kept of filters is of the beginning. */
     follower->seen.seccomp_mode = follower->taken.seccomp_mode;
     follower->seen.seccomp_filters = follower->taken.seccomp_filters;
     follower->taken = follower->seen;
@@ -120,7 +122,7 @@ static void status_change(struct follower *follower)
         const struct thread *thread = threads_at(threads, i);
         if (thread->tid == 0 || thread->dead || thread->tid == follower->session->app_pid)
             continue;
-        int fd = task_open(follower->taken.parent_pid, thread->tid);
+        int fd = task_open(follower->app_pid, thread->tid);
         if (fd < 0)
             continue;
         sys_close(follower->status_fd);

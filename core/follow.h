@@ -22,6 +22,7 @@ struct follower {
     struct housekeeping *house;
     int status_fd; /* of the app; -1: it can't be told what it is */
     uint64_t looked_ns;
+    pid_t app_pid;            /* as /proc calls it */
     struct task_status taken; /* what the helper acts as */
     struct task_status seen;
     char text[TASK_STATUS_BYTES];

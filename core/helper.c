@@ -29,6 +29,13 @@
 #define SLICE_NS         100000u /* asks the scheduler for prompt, short turns (Linux 6.12) */
 #define CLOSE_RANGE_CALL 436     /* since Linux 5.9; older headers lack the name */
 
+#define FLAGS_APART                                                                                \
+    (CLONE_VM | CLONE_SETTLS | CLONE_UNTRACED | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
+/* Exactly what libc asks for: filters let no other threads pass. */
+#define FLAGS_THREAD                                                                               \
+    (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |            \
+     CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
+
 /* The signal that the kernel sends us when the thread that made us ends. */
 #define SIGNAL_PARENT   SIGCHLD
 #define SIGNAL_SNAPSHOT SIGUSR1
@@ -167,49 +174,73 @@ static void limit_raise(int resource)
     sys4(SYS_prlimit64, 0, resource, &limit, NULL);
 }
 
-void helper_parent_watch(void)
+void helper_parent_watch(const struct helper *helper)
 {
-    sys3(SYS_prctl, PR_SET_PDEATHSIG, SIGNAL_PARENT, 0);
+    if (helper->kind == HELPER_APART)
+        sys3(SYS_prctl, PR_SET_PDEATHSIG, SIGNAL_PARENT, 0);
 }
 
-static void process_state_set(void)
+/* What each thread has for itself. */
+static void task_state_set(void)
 {
-    struct rlimit no_core = {0, 0};
     struct sched_attr attr = {.size = sizeof attr, .sched_policy = 0, .sched_runtime = SLICE_NS};
     sys3(SYS_prctl, PR_SET_NAME, HELPER_NAME, 0);
+    sys3(SYS_setpriority, PRIO_PROCESS, 0, NICE_WANTED); /* root, or RLIMIT_NICE; else it stays */
+    attr.sched_nice = (int32_t)(20 - sys2(SYS_getpriority, PRIO_PROCESS, 0));
+    sys3(SYS_sched_setattr, 0, &attr, 0);
+}
+
+/* What all threads of a process share. */
+static void process_state_set(const struct helper *helper)
+{
+    struct rlimit no_core = {0, 0};
+    signals_set();
     /* A kill of the app's process group must not take the profile; and a session of our own is a
      * scheduling group of our own where autogroups are on: 200 busy threads then leave us our part.
      */
     sys0(SYS_setsid);
-    helper_parent_watch();
+    helper_parent_watch(helper);
     sys4(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, NULL);
     limit_raise(RLIMIT_NOFILE);
     limit_raise(RLIMIT_MEMLOCK);
     limit_raise(RLIMIT_CPU);
-    sys3(SYS_setpriority, PRIO_PROCESS, 0, NICE_WANTED); /* root, or RLIMIT_NICE; else it stays */
-    attr.sched_nice = (int32_t)(20 - sys2(SYS_getpriority, PRIO_PROCESS, 0));
-    sys3(SYS_sched_setattr, 0, &attr, 0);
     watchdog_start();
 }
 
-/* Before anything else: somebody waits for it. */
-static void come_apart(struct helper *helper)
+/* Before anything else: somebody waits for it. 0 or -errno. */
+static int come_apart(struct helper *helper)
 {
-    helper->has_stderr |= stderr_may_stay();
-    descriptors_close(helper->has_stderr);
-    __atomic_store_n(&helper->is_apart, 1, __ATOMIC_RELEASE);
+    int result = helper->kind == HELPER_APART ? 0 : (int)sys1(SYS_unshare, CLONE_FILES | CLONE_FS);
+    if (result == 0) {
+        helper->has_stderr |= stderr_may_stay();
+        descriptors_close(helper->has_stderr);
+    }
+    __atomic_store_n(&helper->is_apart, result == 0 ? 1 : (uint32_t)result, __ATOMIC_RELEASE);
     sys3(SYS_futex, &helper->is_apart, FUTEX_WAKE, 1);
+    return result;
 }
 
-static void entry(void *argument)
+static void entry_apart(void *argument)
 {
     struct helper *helper = argument;
     helper_of_handlers = helper;
     come_apart(helper);
-    signals_set();
-    process_state_set();
+    process_state_set(helper);
+    task_state_set();
     helper->run(helper->context);
     sys1(SYS_exit_group, 0);
+    __builtin_unreachable();
+}
+
+/* All signals are blocked, and stay so: handlers, and what is done without one, are the app's. */
+static void entry_thread(void *argument)
+{
+    struct helper *helper = argument;
+    if (come_apart(helper) == 0) {
+        task_state_set();
+        helper->run(helper->context);
+    }
+    sys1(SYS_exit, 0);
     __builtin_unreachable();
 }
 
@@ -227,31 +258,62 @@ static int memory_map(struct helper *helper)
     return 0;
 }
 
-int helper_start(struct helper *helper, void (*run)(void *context), void *context, bool keep_stderr)
+static void memory_unmap(struct helper *helper)
+{
+    sys_munmap(helper->memory, helper->memory_bytes);
+    helper->memory = NULL;
+}
+
+/* Makes a task of the helper's kind, with all signals blocked: it must not run a handler of the
+ * app's. 0 or -errno. */
+static int task_make(struct helper *helper)
+{
+    uint8_t *stack_top = helper->memory + GUARD_BYTES + STACK_BYTES;
+    void *thread_pointer = stack_top + ARCH_TLS_BELOW_BYTES;
+    bool apart = helper->kind == HELPER_APART;
+    uint64_t all = ~0ull, before;
+    arch_tls_prepare(thread_pointer);
+    sys4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+    long pid =
+        arch_clone(apart ? FLAGS_APART : FLAGS_THREAD, stack_top, (int *)&helper->tid,
+                   (int *)&helper->tid, thread_pointer, apart ? entry_apart : entry_thread, helper);
+    sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    return pid < 0 ? (int)pid : 0;
+}
+
+/* A thread that can't have a file table of its own ends at once. 0 or -errno. */
+static int thread_make(struct helper *helper)
+{
+    helper->kind = HELPER_THREAD;
+    int result = task_make(helper);
+    if (result != 0)
+        return result;
+    uint32_t found;
+    while ((found = __atomic_load_n(&helper->is_apart, __ATOMIC_ACQUIRE)) == 0)
+        sys4(SYS_futex, &helper->is_apart, FUTEX_WAIT, 0, NULL);
+    if (found == 1)
+        return 0;
+    helper_wait_end(helper, UINT64_MAX / 2);
+    return (int)found;
+}
+
+int helper_start(struct helper *helper, enum helper_kind wanted, void (*run)(void *context),
+                 void *context, bool keep_stderr)
 {
     int result = memory_map(helper);
     if (result != 0)
         return result;
+    helper->kind = wanted;
     helper->run = run;
     helper->has_stderr = keep_stderr;
     helper->context = context;
     helper->app_pid = (pid_t)sys0(SYS_getpid);
-    uint8_t *stack_top = helper->memory + GUARD_BYTES + STACK_BYTES;
-    void *thread_pointer = stack_top + ARCH_TLS_BELOW_BYTES;
-    arch_tls_prepare(thread_pointer);
-    /* The helper must not run a handler of the app's before it has its own. */
-    uint64_t all = ~0ull, before;
-    sys4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-    long pid = arch_clone(
-        CLONE_VM | CLONE_SETTLS | CLONE_UNTRACED | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
-        stack_top, (int *)&helper->tid, (int *)&helper->tid, thread_pointer, entry, helper);
-    sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
-    if (pid < 0) {
-        sys_munmap(helper->memory, helper->memory_bytes);
-        helper->memory = NULL;
-        return (int)pid;
-    }
-    return 0;
+    result = wanted == HELPER_APART ? task_make(helper) : -ENOTSUP;
+    if (result != 0)
+        result = thread_make(helper);
+    if (result != 0)
+        memory_unmap(helper);
+    return result;
 }
 
 void helper_wait_apart(struct helper *helper)
@@ -283,9 +345,9 @@ bool helper_wait_end(struct helper *helper, uint64_t timeout_ns)
 
 void helper_reap(struct helper *helper, pid_t pid)
 {
-    sys4(SYS_wait4, pid, NULL, __WCLONE, NULL);
-    sys_munmap(helper->memory, helper->memory_bytes);
-    helper->memory = NULL;
+    if (helper->kind == HELPER_APART)
+        sys4(SYS_wait4, pid, NULL, __WCLONE, NULL);
+    memory_unmap(helper);
 }
 
 /* An ended child that can be waited for as one of ours can; it stays. 0: none. */
@@ -326,9 +388,38 @@ void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns)
     sys4(SYS_futex, &helper->wakes, FUTEX_WAIT, wakes, &timeout);
 }
 
+/* Has the process's first thread ended? It stays listed as long as there is another. */
+static bool first_thread_is_gone(void)
+{
+    char text[512];
+    int fd = sys_open("/proc/self/stat", O_RDONLY, 0);
+    long bytes = fd < 0 ? fd : sys_read(fd, text, sizeof text);
+    sys_close(fd);
+    /* PID (NAME) STATE ..., where the name may hold anything */
+    while (bytes > 0 && text[bytes - 1] != ')')
+        bytes--;
+    return bytes > 0 && bytes + 2 < (long)sizeof text && text[bytes + 1] == 'Z';
+}
+
+/* Is the helper, a thread, the last one of its process? Nothing else would end it then. */
+static bool thread_is_last(void)
+{
+    struct stat tasks;
+    const unsigned own_links = 2, first_and_us = 2;
+    return sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0) == 0 &&
+           tasks.st_nlink <= own_links + first_and_us && first_thread_is_gone();
+}
+
 bool helper_app_is_gone(const struct helper *helper)
 {
+    if (helper->kind == HELPER_THREAD)
+        return thread_is_last();
     return (pid_t)sys0(SYS_getppid) != helper->app_pid;
+}
+
+uint64_t helper_cpu_in_app_ns(const struct helper *helper)
+{
+    return helper->kind == HELPER_THREAD ? sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
 }
 
 void helper_beat(struct helper *helper)

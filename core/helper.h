@@ -5,6 +5,11 @@
  * of its own, so it outlives the app's threads however they end, holds none of the app's
  * descriptors, and libc does not know it: a single-threaded app stays single-threaded.
  *
+ * Where a clone of that kind is refused it is a thread of the app's process, made as libc makes
+ * threads but not known to libc either. It takes a file table and a directory of its own, and
+ * blocks all signals; what else a process has it shares and leaves alone. It ends with the process,
+ * so that it finishes only where somebody waits for it: at a normal exit.
+ *
  * The code that runs in it must call nothing of libc that locks, allocates or uses thread-local
  * data.
  */
@@ -18,10 +23,17 @@
 #define HELPER_STUCK_SECONDS 30u
 #define HELPER_LAST_SECONDS  10u
 
+enum helper_kind {
+    HELPER_APART,  /* a process of its own */
+    HELPER_THREAD, /* a thread of the app's process */
+};
+
 /* The helper's side of a session, in memory that both sides see. */
 struct helper {
+    enum helper_kind kind;
     uint32_t tid;      /* of the helper while it lives; the kernel clears and wakes it at its end */
-    uint32_t is_apart; /* it has closed its copies of the app's descriptors; futex */
+    uint32_t is_apart; /* it has closed its copies of the app's descriptors; -errno: it can't have
+                          any of its own, and has ended; futex */
     uint32_t wakes;    /* counts reasons to look up; futex */
     pid_t app_pid;
     bool has_stderr; /* the app's stderr could be kept: a terminal or a file, not a pipe */
@@ -40,12 +52,13 @@ struct helper {
 };
 
 /*
- * Starts a helper that calls RUN(CONTEXT) and then ends. The calling thread's thread block is the
- * model of the helper's. KEEP_STDERR keeps the app's stderr open whatever it is; otherwise only a
- * terminal or a file, since whoever reads a pipe waits for its last writer. Returns 0 or -errno.
+ * Starts a helper that calls RUN(CONTEXT) and then ends: of the kind WANTED, or a thread where the
+ * kernel refuses one that is apart. The calling thread's thread block is the model of the helper's.
+ * KEEP_STDERR keeps the app's stderr open whatever it is; otherwise only a terminal or a file,
+ * since whoever reads a pipe waits for its last writer. Returns 0 or -errno.
  */
-int helper_start(struct helper *helper, void (*run)(void *context), void *context,
-                 bool keep_stderr);
+int helper_start(struct helper *helper, enum helper_kind wanted, void (*run)(void *context),
+                 void *context, bool keep_stderr);
 
 /* From the app, right after the start: waits, but not for long, until the helper holds none of the
  * app's descriptors any more. Else a program that ends at once would leave sockets, locks and pipes
@@ -58,7 +71,8 @@ void helper_wake(struct helper *helper);
 /* From the app: waits until the helper has ended, at the most TIMEOUT_NS. True if it has. */
 bool helper_wait_end(struct helper *helper, uint64_t timeout_ns);
 
-/* From the app, once the helper has ended: lets the kernel forget it, and frees its stack. */
+/* From the app, once the helper has ended: lets the kernel forget it, and frees its stack. PID is
+ * what its tid was. */
 void helper_reap(struct helper *helper, pid_t pid);
 
 /* Takes leave of the helpers of programs that this process was before an exec: nobody else would.
@@ -66,8 +80,8 @@ void helper_reap(struct helper *helper, pid_t pid);
 void helper_reap_former(void);
 
 /*
- * Signals that users may send to the helper. SIGUSR1: a snapshot now. SIGUSR2: pauses and resumes
- * in turns; with a value (sigqueue) it is said which.
+ * Signals that users may send to a helper that is apart. SIGUSR1: a snapshot now. SIGUSR2: pauses
+ * and resumes in turns; with a value (sigqueue) it is said which.
  */
 #define HELPER_VALUE_PAUSE  1
 #define HELPER_VALUE_RESUME 2
@@ -77,12 +91,13 @@ void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns);
 
 /* In the helper: asks the kernel to wake it when the thread that made it ends. The kernel forgets
  * that with every change of users. */
-void helper_parent_watch(void);
+void helper_parent_watch(const struct helper *helper);
 
 /*
  * In the helper: it gets on. One that has not said so for HELPER_STUCK_SECONDS ends itself, and so
  * does one that is still there HELPER_LAST_SECONDS after the app's end or after helper_last_work.
- * Seconds in which it could not run (stopped, or its container frozen) do not count.
+ * Seconds in which it could not run (stopped, or its container frozen) do not count. Nobody watches
+ * a thread: whoever waits for it gives up, and it ends with the app.
  */
 void helper_beat(struct helper *helper);
 void helper_last_work(struct helper *helper);
@@ -92,7 +107,11 @@ static inline uint32_t helper_wakes(const struct helper *helper)
     return __atomic_load_n(&helper->wakes, __ATOMIC_ACQUIRE);
 }
 
-/* In the helper: has the app's process ended? (True once all its threads have.) */
+/* In the helper: has the app's process ended? (True once all its threads have; a thread of ours
+ * does not count.) */
 bool helper_app_is_gone(const struct helper *helper);
+
+/* In the helper: the CPU time of ours that the app's process clock holds. */
+uint64_t helper_cpu_in_app_ns(const struct helper *helper);
 
 #endif

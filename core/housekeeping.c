@@ -37,8 +37,9 @@
 
 void housekeeping_init(struct housekeeping *house, struct collector *collector)
 {
-    *house =
-        (struct housekeeping){.collector = collector, .scanned_ns = sys_clock_ns(CLOCK_MONOTONIC)};
+    *house = (struct housekeeping){.collector = collector,
+                                   .own_tid = (pid_t)sys0(SYS_gettid),
+                                   .scanned_ns = sys_clock_ns(CLOCK_MONOTONIC)};
 }
 
 /* What THREAD has used since its last sample, and up to COUNT_NS of its event, goes where that
@@ -202,6 +203,8 @@ static void scan_thread(void *context, pid_t tid)
 {
     const struct scan *scan = context;
     struct threads *threads = &scan->house->collector->threads;
+    if (tid == scan->house->own_tid)
+        return;
     struct thread *thread = threads_find(threads, tid);
     if (thread == NULL) {
         thread = threads_admit_scanned(threads, tid, scan->now_ns);

@@ -17,6 +17,7 @@ struct housekeeping {
     struct collector *collector;
     const struct mailbox *mailbox; /* of the turn */
     bool settling_refused;         /* the helper may not open events on this process's threads */
+    pid_t own_tid;                 /* the helper's, which may be among the process's threads */
     uint64_t scanned_ns;           /* when the process's threads were last listed */
     uint32_t scans;
     uint32_t turns;

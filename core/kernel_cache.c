@@ -112,7 +112,7 @@ static void file_name(int fd, const char *path)
 {
     char self_buffer[32];
     struct text self = text_over(self_buffer, sizeof self_buffer);
-    text_put(&self, "/proc/self/fd/");
+    text_put(&self, "/proc/thread-self/fd/");
     text_put_u64(&self, (uint64_t)fd);
     for (unsigned try = 0; try < 2; try++) {
         if (sys5(SYS_linkat, AT_FDCWD, self_buffer, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != -EEXIST)

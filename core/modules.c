@@ -185,7 +185,7 @@ static void scan_entry(void *context, const struct proc_maps_entry *entry)
 int modules_scan(struct modules *modules)
 {
     modules->scanning = true;
-    int result = proc_maps_read("/proc/self/maps", scan_entry, modules);
+    int result = proc_maps_read("/proc/thread-self/maps", scan_entry, modules);
     modules->scanning = false;
     return result;
 }
@@ -282,7 +282,6 @@ static bool file_open(struct modules *modules, struct module *module, const char
 struct descriptor_search {
     struct modules *modules;
     struct module *module;
-    pid_t app_pid;
     uint32_t tries;
 };
 
@@ -297,7 +296,7 @@ static void descriptor_try(void *context, int fd)
     if (search->module->has_elf || search->tries++ >= DESCRIPTORS_MAX)
         return;
     text_put(&path, "/proc/");
-    text_put_i64(&path, search->app_pid);
+    text_put_i64(&path, search->modules->app_pid);
     text_put(&path, "/fd/");
     text_put_i64(&path, fd);
     if (sys4(SYS_newfstatat, AT_FDCWD, buffer, &status, 0) == 0 &&
@@ -309,7 +308,7 @@ static void prepare_file(struct modules *modules, struct module *module,
                          const struct region *region)
 {
     char buffer[96];
-    struct descriptor_search search = {modules, module, (pid_t)sys0(SYS_getppid), 0};
+    struct descriptor_search search = {modules, module, 0};
     struct text path = text_over(buffer, sizeof buffer);
     text_put(&path, "/proc/self/map_files/");
     text_put_hex(&path, region->start);
@@ -318,9 +317,9 @@ static void prepare_file(struct modules *modules, struct module *module,
     /* Deleted or replaced before it was sampled, or never had a path. What is mapped and nothing
      * more is for the privileged only. */
     if (!file_open(modules, module, module->path, false) &&
-        !file_open(modules, module, "/proc/self/exe", true) &&
+        !file_open(modules, module, "/proc/thread-self/exe", true) &&
         !file_open(modules, module, buffer, true))
-        proc_descriptors_read(search.app_pid, descriptor_try, &search);
+        proc_descriptors_read(modules->app_pid, descriptor_try, &search);
 }
 
 static void prepare_table(struct modules *modules, struct module *module, uint64_t bias,

@@ -2,10 +2,10 @@
  * The module map: which file's code lies at which address, now.
  *
  * Regions are the executable mappings; a module is the file (or the vDSO, or anonymous code) behind
- * one or more of them. The map is read from /proc/self/maps once and then follows the kernel's
- * records in the order of their times, so that a sample is looked up in the map of its own moment.
- * Nothing tells of an unmapping, and nothing needs to: what is mapped there next replaces it. A
- * module is never forgotten, since the profile refers to it by number.
+ * one or more of them. The map is read from /proc/thread-self/maps once and then follows the
+ * kernel's records in the order of their times, so that a sample is looked up in the map of its own
+ * moment. Nothing tells of an unmapping, and nothing needs to: what is mapped there next replaces
+ * it. A module is never forgotten, since the profile refers to it by number.
  *
  * A module's file is opened when its first sample is seen, and stays open until the names have been
  * read: it may be replaced or deleted while it runs. If that was before, it is looked for where the
@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "app_memory.h"
 #include "arena.h"
@@ -69,7 +70,8 @@ struct module_span {
 struct modules {
     struct arena *arena;
     struct app_memory *memory;
-    bool scanning;          /* what is entered now is known to be mapped still */
+    pid_t app_pid; /* as /proc calls it; its descriptors may tell a deleted file. <= 0: none */
+    bool scanning; /* what is entered now is known to be mapped still */
     struct sequence list;   /* of struct module */
     struct region *regions; /* sorted, not overlapping */
     uint32_t region_count;
@@ -84,7 +86,7 @@ struct modules {
 void modules_init(struct modules *modules, struct arena *arena, struct app_memory *memory,
                   uint64_t our_address);
 
-/* Reads all executable mappings from /proc/self/maps. 0 or -errno. */
+/* Reads all executable mappings from /proc/thread-self/maps. 0 or -errno. */
 int modules_scan(struct modules *modules);
 
 /* Enters one executable mapping, replacing what it overlaps. */

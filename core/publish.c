@@ -29,6 +29,17 @@ static void kernel_refusal_put(struct publisher *publisher)
         text_put(&text, "; `sysctl kernel.perf_event_paranoid=1` shows them");
 }
 
+static void engine_put(struct publisher *publisher)
+{
+    const struct session *session = publisher->session;
+    struct text text = text_over(publisher->engine, sizeof publisher->engine);
+    text_put(&text, "perf");
+    if (session->library.address_space == NULL)
+        text_put(&text, " without libunwind");
+    if (session->helper.kind == HELPER_THREAD)
+        text_put(&text, ", helper a thread (a normal exit alone is covered)");
+}
+
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
@@ -37,6 +48,7 @@ void publisher_init(struct publisher *publisher, struct session *session,
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
     kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
     kernel_refusal_put(publisher);
+    engine_put(publisher);
     if (session->config.report_path[0] == '\0')
         return;
     publisher->report_fd = sys_open(session->config.report_path, O_WRONLY | O_NONBLOCK, 0);
@@ -191,10 +203,10 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
         .threads = collector->threads.total,
         .uncovered_threads = collector->threads.uncovered,
         .thinned_threads = collector->threads.thinned,
-        .engine = session->library.address_space != NULL ? "perf" : "perf without libunwind",
+        .engine = publisher->engine,
         .rate_hz = session->config.rate_hz,
         .kernel_frames = traits->kernel_frames,
-        .helper_cpu_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+        .helper_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID),
         .arena_bytes = collector->arena->peak_bytes + collector->perf_map.arena.peak_bytes,
     };
     if (session->config.kernel == CONFIG_KERNEL_NO)
@@ -416,7 +428,7 @@ void publisher_fail(struct publisher *publisher, int error)
 {
     struct summary summary = {.pid = publisher->session->app_pid,
                               .program = publisher->session->program,
-                              .engine = "perf"};
+                              .engine = publisher->engine};
     tell(publisher, &summary, error);
     publisher->session->finish_result = error;
     __atomic_store_n(&publisher->session->progress, SESSION_DONE, __ATOMIC_RELEASE);

@@ -48,10 +48,13 @@ struct run {
     uint64_t started_ns;
 };
 
-/* The CPU clock of another process (clock_getcpuclockid(3)); 0 once the process is reaped. */
-static uint64_t process_cpu_ns(pid_t pid)
+/* The CPU clock of the app's process (clock_getcpuclockid(3)), without a helper that is one of its
+ * threads; 0 once the process is reaped. */
+static uint64_t process_cpu_ns(const struct session *session)
 {
-    return sys_clock_ns((clockid_t)(~(unsigned)pid << 3 | 2));
+    uint64_t own_ns = helper_cpu_in_app_ns(&session->helper);
+    uint64_t all_ns = sys_clock_ns((clockid_t)(~(unsigned)session->app_pid << 3 | 2));
+    return all_ns > own_ns ? all_ns - own_ns : 0;
 }
 
 static bool app_is_gone(const void *helper)
@@ -119,7 +122,7 @@ static void pause_apply(struct run *run)
     bool wanted = __atomic_load_n(&session->helper.pause_wanted, __ATOMIC_ACQUIRE) != 0;
     if (wanted == run->collector.paused)
         return;
-    uint64_t clock_ns = process_cpu_ns(session->app_pid);
+    uint64_t clock_ns = process_cpu_ns(session);
     if (wanted) {
         housekeeping_pause(&run->house);
         run->pause_cpu_ns = clock_ns;
@@ -170,8 +173,9 @@ static void checkpoint_if_due(struct run *run)
     struct session *session = run->session;
     uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
     uint64_t every_ns = session->config.checkpoint_seconds * 1000000000ull;
-    /* The first process of a pid namespace takes us with it when it is killed. */
-    if (every_ns == 0 && session->app_pid == 1)
+    /* The first process of a pid namespace takes us with it when it is killed, and any process does
+     * its threads. */
+    if (every_ns == 0 && (session->app_pid == 1 || session->helper.kind == HELPER_THREAD))
         every_ns = 5000000000u;
     if (every_ns == 0 || now_ns - run->checkpointed_ns < every_ns)
         return;
@@ -226,7 +230,7 @@ static void perf_map_finish(struct run *run)
 
 static void clock_read(struct run *run)
 {
-    uint64_t now_ns = process_cpu_ns(run->session->app_pid);
+    uint64_t now_ns = process_cpu_ns(run->session);
     if (run->collector.paused && now_ns > run->pause_cpu_ns)
         now_ns = run->pause_cpu_ns;
     uint64_t outside_ns = run->session->cpu_at_start_ns + run->paused_cpu_ns;
@@ -245,7 +249,7 @@ static bool turn(struct run *run)
     uint32_t snapshots = __atomic_load_n(&session->helper.snapshots_wanted, __ATOMIC_ACQUIRE);
     struct quiet_patience fork_patience = patience(session);
     bool hushed = __atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0;
-    last |= hushed && session->config.seccomp_end;
+    last |= hushed && session_ends_at_seccomp(session);
     helper_beat(&session->helper);
     if (last)
         helper_last_work(&session->helper);
@@ -318,8 +322,9 @@ void session_run(void *context)
         if (!turn(&run))
             break;
         /* Takes 0.1 ms, which a program that has ended by now need not wait for. Where the kernel
-         * has no filters the helper goes without. */
-        if (!filtered)
+         * has no filters the helper goes without, as does a thread of the app: one that has another
+         * filter than the rest keeps the app from giving all its threads one. */
+        if (!filtered && session->helper.kind == HELPER_APART)
             seccomp_filter_install();
         filtered = true;
         uint64_t ns = sleep_ns(&run);

@@ -51,6 +51,7 @@ static const int early_calls[] = {
     SYS_seccomp,
     SYS_dup3,
     SYS_fchmod,
+    SYS_unshare,
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -180,7 +180,8 @@ int session_start(struct session *session, char *const *environment)
     }
     helper_reap_former();
     session->had_threads = has_other_threads();
-    result = helper_start(&session->helper, session_run, session, session->config.summary);
+    result = helper_start(&session->helper, session->helper_wanted, session_run, session,
+                          session->config.summary);
     if (result != 0) {
         refusal_tell(result, "the helper could not be started", "");
         session->app_pid = 0;
@@ -375,11 +376,16 @@ void session_follow(struct session *session)
     }
 }
 
+bool session_ends_at_seccomp(const struct session *session)
+{
+    return session->config.seccomp_end || session->helper.kind == HELPER_THREAD;
+}
+
 bool session_hush(struct session *session)
 {
     if (!session_is_mine(session))
         return true;
-    if (session->config.seccomp_end)
+    if (session_ends_at_seccomp(session))
         session_end(session);
     return __atomic_exchange_n(&session->hushed, 1, __ATOMIC_SEQ_CST) != 0;
 }

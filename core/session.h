@@ -58,6 +58,7 @@ struct session {
     uint64_t period_ns;
     uint64_t our_address; /* a code address of this library */
     struct unwind_library library;
+    enum helper_kind helper_wanted; /* by whoever knows of reasons against one that is apart */
 
     /* set by session_start */
     pid_t app_pid; /* 0: no session */
@@ -158,9 +159,13 @@ int session_snapshot(struct session *session, const char *path);
  */
 void session_follow(struct session *session);
 
+/* Does the profile end where the app enters seccomp? Always if the helper is a thread: the app's
+ * filter may be laid on it, too. */
+bool session_ends_at_seccomp(const struct session *session);
+
 /*
  * Before the app enters seccomp: from now on no system call of ours is made in its threads, or,
- * where the options say so, the session ends here. Returns whether it was hushed already (or
+ * by session_ends_at_seccomp, the session ends here. Returns whether it was hushed already (or
  * is not this process's); session_unhush after an attempt that failed, where it was not.
  */
 bool session_hush(struct session *session);

@@ -80,6 +80,8 @@ static unsigned line_read(struct line *line, struct task_status *status)
 {
     if (line_is(line, "State:"))
         status->is_zombie = line->end - line->at > 1 && (line->at[1] == 'Z' || line->at[1] == 'X');
+    else if (line_is(line, "Tgid:"))
+        status->process_pid = (pid_t)number_of(line, 10);
     else if (line_is(line, "PPid:"))
         status->parent_pid = (pid_t)number_of(line, 10);
     else if (line_is(line, "Uid:"))

@@ -19,6 +19,7 @@
 enum task_identity { TASK_REAL, TASK_EFFECTIVE, TASK_SAVED, TASK_FS, TASK_IDENTITIES };
 
 struct task_status {
+    pid_t process_pid; /* whose thread it is */
     pid_t parent_pid;
     bool is_zombie;
     uint32_t uids[TASK_IDENTITIES];

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <dirent.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <pthread.h>
@@ -26,26 +27,38 @@ int capset(cap_user_header_t header, cap_user_data_t data);
 
 static int helper_status = -1, own_status = -1;
 
-static void helper_find(void)
+/* A child, or a thread. */
+static void helper_try(int id)
 {
     char path[64], name[32];
+
+    snprintf(path, sizeof path, "/proc/%d/comm", id);
+    int fd = open(path, O_RDONLY);
+    ssize_t got = read(fd, name, sizeof name);
+    close(fd);
+    if (got != 11 || memcmp(name, "selfsample\n", 11) != 0)
+        return;
+    snprintf(path, sizeof path, "/proc/%d/status", id);
+    helper_status = open(path, O_RDONLY);
+}
+
+static void helper_find(void)
+{
+    char path[64];
     int pid;
-    FILE *children;
+    struct dirent *entry;
 
     snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
-    children = fopen(path, "r");
-    while (children != NULL && fscanf(children, "%d", &pid) == 1) {
-        snprintf(path, sizeof path, "/proc/%d/comm", pid);
-        int fd = open(path, O_RDONLY);
-        ssize_t got = read(fd, name, sizeof name);
-        close(fd);
-        if (got == 11 && memcmp(name, "selfsample\n", 11) == 0) {
-            snprintf(path, sizeof path, "/proc/%d/status", pid);
-            helper_status = open(path, O_RDONLY);
-        }
-    }
+    FILE *children = fopen(path, "r");
+    while (children != NULL && fscanf(children, "%d", &pid) == 1)
+        helper_try(pid);
     if (children != NULL)
         fclose(children);
+    DIR *tasks = opendir("/proc/self/task");
+    while (tasks != NULL && (entry = readdir(tasks)) != NULL)
+        helper_try(atoi(entry->d_name));
+    if (tasks != NULL)
+        closedir(tasks);
     own_status = open("/proc/self/status", O_RDONLY);
 }
 

@@ -4,6 +4,7 @@
  * this thread and, where the way says so, in others; and ends.
  *
  *   prctl, syscall   by that function of libc; ends by return from main
+ *   all              by syscall, for all threads at once, with a filter that allows everything
  *   raw              by no function of libc; a pause of 200 ms lets it be noticed; then as above
  *   trap             the filter sends SIGSYS instead
  *   threads          argv[3] threads are made and joined inside
@@ -95,7 +96,7 @@ static void filter_make(const char *way)
     unsigned action = strcmp(way, "trap") == 0 ? SECCOMP_RET_TRAP : SECCOMP_RET_KILL_PROCESS;
 
     put((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-    if (strcmp(way, "bear") == 0) {
+    if (strcmp(way, "bear") == 0 || strcmp(way, "all") == 0) {
         put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
         return;
     }
@@ -141,6 +142,9 @@ static void enter(const char *way)
     } else if (strcmp(way, "prctl") == 0) {
         if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
             fail("prctl");
+    } else if (strcmp(way, "all") == 0) {
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+            fail("all threads");
     } else if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) {
         fail("seccomp");
     }

@@ -31,6 +31,13 @@ static void *outlive_main(void *unused)
     return NULL;
 }
 
+static void *end_by_the_call(void *unused)
+{
+    work(half_us);
+    syscall(SYS_exit, 0);
+    return unused;
+}
+
 static void *burn_for_ever(void *unused)
 {
     for (;;)
@@ -64,6 +71,9 @@ static void end_by_thread(const char *how)
     } else if (!strcmp(how, "return-with-threads")) {
         run_thread(wait_for_ever);
         work(half_us);
+    } else if (!strcmp(how, "thread-by-thread")) { /* and libc does not see the last one go */
+        run_thread(end_by_the_call);
+        syscall(SYS_exit, 6);
     } else if (!strcmp(how, "exit-among-burners")) {
         run_thread(burn_for_ever);
         run_thread(burn_for_ever);

@@ -54,7 +54,7 @@ static void start(void (*run)(void *), bool keep_stderr)
         SKIP("the thread sanitizer does not survive in a task of that kind");
     helper = (struct helper){0};
     notes = (struct notes){.helper = &helper};
-    REQUIRE(helper_start(&helper, run, &notes, keep_stderr) == 0);
+    REQUIRE(helper_start(&helper, HELPER_APART, run, &notes, keep_stderr) == 0);
 }
 
 /* Waits for the helper's end; its wait status. */
@@ -286,7 +286,7 @@ TEST(it_outlives_the_app)
     pid_t child = fork();
     if (child == 0) {
         helper = (struct helper){0};
-        if (helper_start(&helper, outlive, word, false) != 0)
+        if (helper_start(&helper, HELPER_APART, outlive, word, false) != 0)
             _exit(1);
         kill(getpid(), SIGKILL);
     }
@@ -316,6 +316,56 @@ static bool is_waited_for(pid_t child)
     return waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT | __WCLONE) == 0;
 }
 
+/* The same as a thread of ours. */
+TEST(a_thread_is_apart_where_it_can_be)
+{
+    if (HELPER_IS_A_STRANGER)
+        SKIP("the thread sanitizer does not survive in a task of that kind");
+    int mine = open("/dev/null", O_RDONLY);
+    REQUIRE(mine >= 0);
+    helper = (struct helper){0};
+    notes = (struct notes){.helper = &helper};
+    REQUIRE(helper_start(&helper, HELPER_THREAD, look_around, &notes, true) == 0);
+    CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
+    CHECK_U64(notes.done, 1);
+    CHECK_I64(notes.pid, getpid());
+    CHECK_I64(notes.parent, getppid());
+    CHECK_I64(notes.lowest_fd, 0);
+    CHECK_I64(notes.stderr_status, 0);
+    CHECK_U64(notes.blocked_signals, ~0ull & ~(1ull << (SIGKILL - 1)) & ~(1ull << (SIGSTOP - 1)));
+    CHECK_STR(notes.name, "selfsample");
+    CHECK(!notes.app_was_gone);
+    CHECK(__libc_single_threaded);
+    CHECK_I64(fcntl(mine, F_GETFD), 0);
+    close(mine);
+    void *memory = helper.memory;
+    helper_reap(&helper, 0);
+    unsigned char resident;
+    CHECK(mincore(memory, 4096, &resident) == -1 && errno == ENOMEM);
+}
+
+static void use_cpu(void *context)
+{
+    struct notes *found = context;
+    uint64_t start_ns = helper_cpu_in_app_ns(found->helper);
+    while (helper_cpu_in_app_ns(found->helper) - start_ns < 20000000 && found->go == 0)
+        found->go = found->helper->kind == HELPER_APART;
+    found->done = helper_cpu_in_app_ns(found->helper) / 1000000;
+}
+
+TEST(a_threads_time_is_in_the_process_clock)
+{
+    start(use_cpu, true);
+    end_status();
+    CHECK_U64(notes.done, 0);
+    helper = (struct helper){0};
+    notes = (struct notes){.helper = &helper};
+    REQUIRE(helper_start(&helper, HELPER_THREAD, use_cpu, &notes, true) == 0);
+    CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
+    CHECK(notes.done >= 20);
+    helper_reap(&helper, 0);
+}
+
 TEST(former_helpers_are_reaped_and_nobody_else)
 {
     pid_t ours = child_named("selfsample");
@@ -338,7 +388,7 @@ TEST(it_cannot_be_started_without_memory)
     none.rlim_cur = 1;
     helper = (struct helper){0};
     setrlimit(RLIMIT_AS, &none);
-    int result = helper_start(&helper, look_around, &notes, true);
+    int result = helper_start(&helper, HELPER_APART, look_around, &notes, true);
     setrlimit(RLIMIT_AS, &before);
     CHECK_I64(result, -ENOMEM);
     CHECK(helper.memory == NULL);

@@ -34,6 +34,7 @@ TEST(a_text_is_read)
 {
     REQUIRE(task_status_parse(&status, text, sizeof text - 1));
     CHECK(!status.is_zombie);
+    CHECK_I64(status.process_pid, 1235);
     CHECK_I64(status.parent_pid, 1234);
     for (unsigned i = 0; i < TASK_IDENTITIES; i++)
         CHECK_U64(status.uids[i], i + 1);
@@ -117,6 +118,7 @@ TEST(this_process)
     REQUIRE(fd >= 0);
     CHECK_I64(task_status_read(&status, fd, buffer), 0);
     CHECK_I64(task_status_read(&status, fd, buffer), 0); /* from the start again */
+    CHECK_I64(status.process_pid, getpid());
     CHECK_I64(status.parent_pid, getppid());
     CHECK_U64(status.uids[TASK_EFFECTIVE], geteuid());
     CHECK_U64(status.gids[TASK_REAL], getgid());
