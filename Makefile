@@ -76,6 +76,19 @@ $(B)/selfsample-inline: $(INLINE_OBJECTS) $(B)/demangler.o $(B)/lib/core.a
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -ldw
 
+# The page of `selfsample flamegraph` is made of packages of npm, which `make deps` lays down. Without
+# them it is empty, and the command says what to do.
+WEB           := scripts/web
+WEB_SOURCES   := $(WEB)/build-page $(wildcard $(WEB)/*.html $(WEB)/*.css $(WEB)/*.js) \
+                 $(WEB)/package-lock.json
+WEB_INSTALLED := $(wildcard $(WEB)/node_modules/.package-lock.json)
+
+$(B)/page.html: $(WEB_SOURCES) $(WEB_INSTALLED) $(B)/web
+	$(Q)echo "  PAGE    $@$(if $(WEB_INSTALLED),, (left out: no packages of npm; make deps installs them))"
+	$(Q)$(if $(WEB_INSTALLED),$(WEB)/build-page,:) >$@
+
+$(B)/command/scripts/view_page.o: $(B)/page.html
+
 $(B)/lib/core.a: $(filter-out %/mem.o,$(CORE_OBJECTS))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -100,7 +113,7 @@ $(B)/command/%.o: %.c $(B)/flags $(B)/libdir
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
 	$(Q)$(COMPILE) -DSELFSAMPLE_VERSION='"$(VERSION)"' -DSELFSAMPLE_LIBDIR='"$(LIBDIR)"' \
-	    -DSELFSAMPLE_LIBEXECDIR='"$(LIBEXECDIR)"' -c -o $@ $<
+	    -DSELFSAMPLE_LIBEXECDIR='"$(LIBEXECDIR)"' -DSELFSAMPLE_PAGE='"$(B)/page.html"' -c -o $@ $<
 
 # A file that changes when its text does: what is made with other options is made again.
 define stamp
@@ -110,6 +123,7 @@ $(B)/$(1): always
 	@echo '$(2)' | cmp -s - $$@ || echo '$(2)' >$$@
 endef
 $(eval $(call stamp,flags,$(CC) $(CFLAGS) $(WERROR) $(LDFLAGS)))
+$(eval $(call stamp,web,$(WEB_INSTALLED)))
 $(eval $(call stamp,libdir,$(LIBDIR) $(LIBEXECDIR) $(VERSION)))
 
 # ---- unit tests ----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@
 enum { ROWS_SHOWN = 20 };
 
 /* The views, as bits: which options they take. */
-enum { TOP = 1, TREE = 2, MERGE = 4, DIFF = 8, CONVERT = 16 };
+enum { TOP = 1, TREE = 2, MERGE = 4, DIFF = 8, CONVERT = 16, FLAMEGRAPH = 32, ALL = 63 };
 
 static const struct view {
     unsigned bit;
@@ -56,6 +56,12 @@ static const struct view {
     {CONVERT, "convert", "--to speedscope [options] FILE...",
      "Writes the profile as JSON for https://www.speedscope.app, a profile for each thread.\n", 1,
      0, view_convert},
+    {FLAMEGRAPH, "flamegraph", "[options] FILE... > page.html",
+     "Writes an HTML page that shows the profile as a flame graph: one file, which any browser\n"
+     "opens, without a network. Several files stand under frames of their programs.\n"
+     "--diff: of two files, BEFORE and AFTER; widths are AFTER's, colours tell whose share of\n"
+     "the CPU time grew (red) or shrank (blue).\n",
+     1, 0, view_flamegraph},
 };
 
 enum {
@@ -68,6 +74,8 @@ enum {
     OPTION_FOLDED,
     OPTION_NORMALISED,
     OPTION_FORMAT,
+    OPTION_DIFFERENCE,
+    OPTION_TITLE,
 };
 
 static const struct view_option {
@@ -87,17 +95,19 @@ static const struct view_option {
     {DIFF, OPTION_NORMALISED, 'n', "normalise", NULL,
      "compare shares; --folded: scale BEFORE to AFTER's sum"},
     {CONVERT, OPTION_FORMAT, 0, "to", "FORMAT", "speedscope"},
-    {TOP | TREE | MERGE | CONVERT | DIFF, 't', 't', "thread", "PATTERN",
-     "only threads of such a name: 'worker*'"},
-    {TOP | TREE | MERGE | CONVERT | DIFF, OPTION_ROOTS, 0, "roots", "N",
+    {FLAMEGRAPH, OPTION_DIFFERENCE, 'd', "diff", NULL, "show what changed from BEFORE to AFTER"},
+    {FLAMEGRAPH, OPTION_TITLE, 0, "title", "TEXT", "above the picture (default: of the file)"},
+    {ALL, 't', 't', "thread", "PATTERN", "only threads of such a name: 'worker*'"},
+    {ALL, OPTION_ROOTS, 0, "roots", "N",
      "frames in front of functions (default 1, the thread;\n"
      "2: a merged profile; 0: SELFSAMPLE_THREADS=none)"},
-    {TOP | TREE | CONVERT | DIFF, 'u', 'u', "unit", "UNIT",
-     "what was recorded: samples (default), us"},
+    {ALL & ~MERGE, 'u', 'u', "unit", "UNIT", "what was recorded: samples (default), us"},
     {TOP | DIFF, 'r', 'r', "rate", "HZ", "with --unit us: samples per second (default 999)"},
+    {FLAMEGRAPH, 'r', 'r', "rate", "HZ", "samples per second (default 999)"},
     {TOP | TREE | DIFF, 'w', 'w', "wide", NULL, "do not shorten names"},
-    {MERGE | DIFF | CONVERT, 'o', 'o', "out", "FILE", "write there instead of to stdout"},
-    {TOP | TREE | MERGE | CONVERT | DIFF, 'h', 'h', "help", NULL, "this"},
+    {MERGE | DIFF | CONVERT | FLAMEGRAPH, 'o', 'o', "out", "FILE",
+     "write there instead of to stdout"},
+    {ALL, 'h', 'h', "help", NULL, "this"},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -207,6 +217,12 @@ static void option_set(const struct view *view, struct view_options *options, in
         break;
     case OPTION_FORMAT:
         options->format = value;
+        break;
+    case OPTION_DIFFERENCE:
+        options->difference = true;
+        break;
+    case OPTION_TITLE:
+        options->title = value;
         break;
     case 't':
         options->thread = value;

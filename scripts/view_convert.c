@@ -9,21 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The characters of a JSON string, which has to be UTF-8, without its quotes. */
-static void print_characters(FILE *out, const char *string)
-{
-    for (const unsigned char *c = (const unsigned char *)string; *c != 0;) {
-        size_t bytes = utf8_bytes(c);
-        if (bytes == 0)
-            fputs("\\ufffd", out);
-        else if (*c < ' ' || *c == '"' || *c == '\\')
-            fprintf(out, "\\u%04x", *c);
-        else
-            fwrite(c, 1, bytes, out);
-        c += bytes ? bytes : 1;
-    }
-}
-
 /* Where frames of NODE begin, which lies in a thread: the thread itself is one where there is
  * nothing else. */
 static bool is_frame(const struct node *node, const struct node *leaf, size_t roots)
@@ -41,7 +26,7 @@ static void print_frames(FILE *out, const struct stacks *stacks, size_t roots)
         if (name->number >= 0 || (node->depth <= roots && node->self[0] == 0))
             continue;
         fprintf(out, "%s\n{\"name\":\"", count ? "," : "");
-        print_characters(out, name->text);
+        json_print(out, name->text);
         fputs("\"}", out);
         name->number = count++;
     }
@@ -87,7 +72,7 @@ static const struct node *next_within(const struct node *node, const struct node
 static void print_thread_name(FILE *out, const struct path *path, const struct node *thread)
 {
     for (size_t i = 1; i <= thread->depth; i++) {
-        print_characters(out, path->nodes[i]->name->text);
+        json_print(out, path->nodes[i]->name->text);
         if (i < thread->depth)
             fputs(": ", out);
     }
@@ -150,7 +135,7 @@ static void print_name(FILE *out, char **files, size_t count)
     const char *slash = strrchr(files[0], '/');
     snprintf(text, sizeof text, "%zu profiles", count);
     fputs("\"name\":\"", out);
-    print_characters(out, count > 1 ? text : slash ? slash + 1 : files[0]);
+    json_print(out, count > 1 ? text : slash ? slash + 1 : files[0]);
     fputs("\"", out);
 }
 
@@ -159,12 +144,7 @@ void view_convert(const struct view_options *options, char **files, size_t count
     struct stacks stacks;
     size_t roots = options->roots + (count > 1);
     stacks_open(&stacks);
-    for (size_t i = 0; i < count; i++) {
-        char *program = count > 1 ? view_program_of(files[i]) : NULL;
-        view_read(&stacks, 0, files[i], program, options);
-        free(program);
-    }
-    view_expect_counts(&stacks, 0, count == 1 ? files[0] : "these files", options);
+    view_read_programs(&stacks, files, count, options);
     stacks_sort(&stacks);
     FILE *out = view_output_open(options);
     fputs(

@@ -132,10 +132,7 @@ void view_diff(const struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     stacks_open(&stacks);
-    for (size_t side = 0; side < count; side++) {
-        view_read(&stacks, (int)side, files[side], NULL, options);
-        view_expect_counts(&stacks, (int)side, files[side], options);
-    }
+    view_read_sides(&stacks, files, count, options);
     FILE *out = view_output_open(options);
     stacks_sort(&stacks);
     if (!options->folded) {

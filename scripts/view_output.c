@@ -39,6 +39,20 @@ size_t utf8_bytes(const unsigned char *text)
     return bytes;
 }
 
+void json_print(FILE *out, const char *string)
+{
+    for (const unsigned char *c = (const unsigned char *)string; *c != 0;) {
+        size_t bytes = utf8_bytes(c);
+        if (bytes == 0)
+            fputs("\\ufffd", out);
+        else if (*c < ' ' || *c == '"' || *c == '\\' || *c == '<')
+            fprintf(out, "\\u%04x", *c);
+        else
+            fwrite(c, 1, bytes, out);
+        c += bytes ? bytes : 1;
+    }
+}
+
 static bool has_counts(const struct node *node, int sides)
 {
     bool has = false;

@@ -185,6 +185,26 @@ void view_expect_counts(const struct stacks *stacks, int side, const char *file,
     view_fail("%s: all counts are 0", file);
 }
 
+void view_read_programs(struct stacks *stacks, char **files, size_t count,
+                        const struct view_options *options)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *program = count > 1 ? view_program_of(files[i]) : NULL;
+        view_read(stacks, 0, files[i], program, options);
+        free(program);
+    }
+    view_expect_counts(stacks, 0, count == 1 ? files[0] : "these files", options);
+}
+
+void view_read_sides(struct stacks *stacks, char **files, size_t count,
+                     const struct view_options *options)
+{
+    for (size_t side = 0; side < count; side++) {
+        view_read(stacks, (int)side, files[side], NULL, options);
+        view_expect_counts(stacks, (int)side, files[side], options);
+    }
+}
+
 /* Cuts a last part of digits alone off, behind a dot. Returns the number; -1: there is none. */
 static long number_cut(char *name)
 {

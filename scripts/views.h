@@ -1,7 +1,8 @@
 /*
- * The sub-commands of `selfsample` that show folded profiles: top, tree, merge, diff, convert. Each
- * reads its files into a tree of stacks (stacks.h), prints one thing on stdout and ends. Ordinary
- * code: libc, one thread. A mistake or a damaged file costs one line on stderr and exit status 1.
+ * The sub-commands of `selfsample` that show folded profiles: top, tree, merge, diff, convert,
+ * flamegraph. Each reads its files into a tree of stacks (stacks.h), prints one thing on stdout and
+ * ends. Ordinary code: libc, one thread. A mistake or a damaged file costs one line on stderr and
+ * exit status 1.
  *
  *     command_views (which one, options) -> view_read (files -> stacks) -> view_* (text) -> stdout
  */
@@ -30,6 +31,8 @@ struct view_options {
     const char *out;         /* NULL: stdout */
     const char *root;        /* merge: instead of the programs' names; NULL: these */
     const char *format;      /* convert */
+    bool difference;         /* flamegraph: of two profiles */
+    const char *title;       /* flamegraph; NULL: made of the files' names */
 };
 
 /* Each prints its view of COUNT FILES. */
@@ -38,6 +41,7 @@ void view_tree(const struct view_options *options, char **files, size_t count);
 void view_merge(const struct view_options *options, char **files, size_t count);
 void view_diff(const struct view_options *options, char **files, size_t count);
 void view_convert(const struct view_options *options, char **files, size_t count);
+void view_flamegraph(const struct view_options *options, char **files, size_t count);
 
 /* Ends the process with one line. */
 _Noreturn void view_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -52,6 +56,10 @@ void view_output_close(FILE *out, const struct view_options *options);
  * bytes than it needs included. */
 size_t utf8_bytes(const unsigned char *text);
 
+/* Prints the characters of a JSON string, without its quotes. What is no UTF-8 becomes U+FFFD. It
+ * may stand in a script of an HTML page: < is escaped, so that nothing ends the script. */
+void json_print(FILE *out, const char *string);
+
 /* Writes each stack that has a count on one of SIDES sides, and its counts on all of them. */
 void folded_print(FILE *out, const struct stacks *stacks, int sides);
 
@@ -65,6 +73,15 @@ void folded_print(FILE *out, const struct stacks *stacks, int sides);
 void view_read(struct stacks *stacks, int side, const char *file, const char *root,
                const struct view_options *options);
 
+/* Adds COUNT FILES to side 0; where they are more than one, each under a frame of its program.
+ * Ends the process where they left nothing to be shown. */
+void view_read_programs(struct stacks *stacks, char **files, size_t count,
+                        const struct view_options *options);
+
+/* Adds COUNT FILES, SIDES at most, each to a side of its own. Ends the process as above. */
+void view_read_sides(struct stacks *stacks, char **files, size_t count,
+                     const struct view_options *options);
+
 /* Ends the process where FILES left nothing to be shown. */
 void view_expect_counts(const struct stacks *stacks, int side, const char *file,
                         const struct view_options *options);
@@ -72,6 +89,16 @@ void view_expect_counts(const struct stacks *stacks, int side, const char *file,
 /* The program that FILE, a profile, is of, by its name: selfsample.PROGRAM.PID.folded. Else the
  * file's name without directory and ending. To be freed. */
 char *view_program_of(const char *file);
+
+/* ---- view_page.c: the page of `flamegraph` ---- */
+
+/* What stands in front of the profile and what behind it. */
+struct page {
+    const char *head, *tail; /* NULL: the command was built without it */
+    size_t head_bytes, tail_bytes;
+};
+
+struct page page_find(void);
 
 /* ---- view_numbers.c: functions, shares and errors ---- */
 
