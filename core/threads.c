@@ -25,6 +25,7 @@
 #define RECORDS_MIN          4u  /* of one ring: the stack copy is cut down to that */
 #define STACK_BYTES_FIRST    32768u
 #define STACK_BYTES_LEAST    16384u
+#define GROWTH               4u /* of a copy that was too small */
 #define SHRINK_AFTER_NS      10000000000ull
 #define SHRINK_LOG           3u /* next time eight times as long */
 #define SHRINK_TIMES         5u
@@ -224,14 +225,16 @@ static uint32_t stack_wanted_bytes(const struct threads *threads, const struct t
 {
     if (threads->plan.stack_bytes != 0)
         return threads->plan.stack_bytes;
-    if (thread->wants_more_stack && thread->settled)
-        return EVENT_STACK_BYTES_MAX;
     uint32_t enough = stack_enough_bytes(thread);
-    if (enough != 0)
+    if (enough != 0 && !thread->wants_more_stack)
         return enough;
-    if (thread->shrunk > 0) /* its ring is refitted for another reason */
-        return thread->stack_bytes;
-    return ring_share_bytes(threads) >= AMPLE_RING_BYTES ? STACK_BYTES_AMPLE : STACK_BYTES_FIRST;
+    uint32_t least =
+        ring_share_bytes(threads) >= AMPLE_RING_BYTES ? STACK_BYTES_AMPLE : STACK_BYTES_FIRST;
+    uint32_t more = thread->stack_bytes * GROWTH;
+    if (thread->wants_more_stack && more > least)
+        return more < EVENT_STACK_BYTES_MAX ? more : EVENT_STACK_BYTES_MAX;
+    /* Once shrunk: its ring is refitted for another reason. */
+    return thread->shrunk > 0 ? thread->stack_bytes : least;
 }
 
 static struct event_shape settled_shape(struct threads *threads, const struct thread *thread)

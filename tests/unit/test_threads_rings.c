@@ -194,6 +194,23 @@ TEST(cut_stacks_ask_for_a_larger_copy_once)
     event_close(&thread->event);
 }
 
+TEST(stacks_that_the_first_copy_cut_get_a_large_one_at_once)
+{
+    static const struct {
+        uint32_t first, settled;
+    } cases[] = {{15872, 4 * 15872}, {6000, 32768}, {17000, EVENT_STACK_BYTES_MAX}};
+    struct threads threads = table(8 * MIB);
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct thread thread = {.tid = getpid(), .stack_bytes = cases[i].first};
+        struct event_shape shape;
+        struct event event;
+        thread.wants_more_stack = true;
+        REQUIRE(thread_open_settled(&threads, &thread, &event, &shape) == 0);
+        CHECK_U64(shape.stack_bytes, cases[i].settled);
+        event_close(&event);
+    }
+}
+
 TEST(a_thread_that_has_ended_cannot_be_settled)
 {
     struct event event;
