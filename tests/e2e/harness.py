@@ -16,6 +16,7 @@ import atexit
 import contextlib
 import fcntl
 import glob
+import itertools
 import os
 import re
 import resource
@@ -527,17 +528,20 @@ def told_lost(text):
 _tests = []
 
 
-def test(function=None, *, each=None):
-    """Registers a test; with each=[...], one per value, which it gets as its argument."""
+def _label(value):
+    return value[0] if isinstance(value, tuple) else getattr(value, "name", value)
+
+
+def test(function=None, *, each=None, who=None):
+    """Registers a test; with each=[...], one per value, which it gets as its argument; with
+    who=[...], one per identity, which it gets as the argument before that."""
     if function is None:
-        return lambda f: test(f, each=each)
+        return lambda f: test(f, each=each, who=who)
     name = function.__name__.removeprefix("test_")
-    if each is None:
-        _tests.append((name, function, ()))
-    else:
-        for value in each:
-            label = value[0] if isinstance(value, tuple) else getattr(value, "name", value)
-            _tests.append((f"{name}[{label}]", function, (value,)))
+    lists = [values for values in (who, each) if values is not None]
+    for arguments in itertools.product(*lists):
+        labels = ",".join(str(_label(value)) for value in arguments)
+        _tests.append((f"{name}[{labels}]" if arguments else name, function, arguments))
     return function
 
 
