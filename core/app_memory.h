@@ -3,8 +3,9 @@
  *
  * The helper shares the address space, but a load could fault; and while libunwind holds its lock
  * it blocks all signals, so a handler could not catch it. process_vm_readv(2) on ourselves has the
- * kernel do the copy and say EFAULT instead. (It needs no permission: the memory is our own.) What
- * is read of code and unwind tables does not change, so whole pages are kept.
+ * kernel do the copy and say EFAULT instead. (It needs no permission: the memory is our own.) Where
+ * the call itself is refused the memory is read as a file of /proc. What is read of code and unwind
+ * tables does not change, so whole pages are kept.
  *
  * Thread safety: one task at a time per cache.
  */
@@ -23,6 +24,7 @@ struct app_memory {
     struct app_memory_page
         *pages; /* APP_MEMORY_PAGES, chosen by address; NULL: none could be had */
     int pid;    /* our own, for process_vm_readv */
+    int fd;     /* of the memory, where that is refused; -1: it is not */
 };
 
 /* Copies BYTES at ADDRESS to BUFFER. 0, or -EFAULT where not all of it can be read. */
@@ -36,5 +38,8 @@ void app_memory_forget(struct app_memory *memory);
 
 /* Prepares the cache, in ARENA. Where memory is short, it works without kept pages. */
 void app_memory_init(struct app_memory *memory, struct arena *arena);
+
+/* Closes what is open; its pages go with the arena. */
+void app_memory_close(struct app_memory *memory);
 
 #endif

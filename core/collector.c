@@ -343,5 +343,6 @@ void collector_close(struct collector *collector)
         deep_stack_end(&threads_at(&collector->threads, i)->deep);
     }
     modules_close(&collector->modules);
+    app_memory_close(&collector->memory);
     perf_map_close(&collector->perf_map);
 }

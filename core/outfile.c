@@ -145,9 +145,10 @@ static int name_take(const struct outfile *out, const char *name)
 {
     int at = out->directory_fd;
     int error = (int)sys5(SYS_renameat2, at, out->temporary, at, name, RENAME_NOREPLACE);
-    if (error != -EINVAL && error != -ENOSYS)
+    if (error != -EINVAL && error != -ENOSYS && error != -EPERM)
         return error;
-    /* NFS and some FUSE file systems have no RENAME_NOREPLACE, but a link never replaces either. */
+    /* NFS and some FUSE file systems have no RENAME_NOREPLACE, and filters of containers may not
+     * know the call; but a link never replaces either. */
     error = (int)sys5(SYS_linkat, at, out->temporary, at, name, 0);
     if (error == 0)
         sys3(SYS_unlinkat, at, out->temporary, 0);

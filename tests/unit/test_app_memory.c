@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "refusal.h"
 
 #define PAGE 4096u
 
@@ -109,6 +111,33 @@ TEST(a_mapping_without_its_file)
     CHECK_I64(app_memory_read(&memory, address_of(at), &byte, 1), -EFAULT);
     munmap(at, PAGE);
     close(fd);
+}
+
+static int without_the_call(void)
+{
+    uint8_t *at = pages(2, PROT_READ | PROT_WRITE), copy[16];
+    if (at == NULL || refuse(SYS_process_vm_readv, ENOSYS) != 0)
+        return 77;
+    arena_init(&arena, 64u << 20); /* a child has no copy of what was in it */
+    struct app_memory memory = fresh();
+    memset(at, 3, PAGE);
+    munmap(at + PAGE, PAGE);
+    if (app_memory_copy(&memory, address_of(at), copy, sizeof copy) != 0 || copy[15] != 3 ||
+        app_memory_read(&memory, address_of(at), copy, sizeof copy) != 0)
+        return 1;
+    if (app_memory_copy(&memory, address_of(at) + PAGE - 8, copy, sizeof copy) != -EFAULT ||
+        app_memory_copy(&memory, UINT64_MAX - 7, copy, 8) != -EFAULT)
+        return 2;
+    app_memory_close(&memory);
+    return memory.fd == -1 ? 0 : 3;
+}
+
+TEST(by_the_file_where_the_call_is_refused)
+{
+    int result = in_child(without_the_call);
+    if (result == 77)
+        SKIP("no seccomp filter");
+    CHECK_I64(result, 0);
 }
 
 /* More pages than are kept, so that they evict each other. */

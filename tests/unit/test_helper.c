@@ -441,7 +441,7 @@ static void change_users(void *context)
     bool watched = parent_signal() != 0;
     sys3(SYS_setresuid, 65534, 65534, 65534);
     bool forgotten = parent_signal() == 0;
-    helper_parent_watch();
+    helper_parent_watch(&helper);
     found->done = watched && forgotten && parent_signal() != 0;
 }
 
