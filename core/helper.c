@@ -58,9 +58,15 @@ struct kernel_sigaction {
 
 static struct helper *helper_of_handlers;
 
+/* 0: a signal without one. */
+static int value_of(const siginfo_t *info)
+{
+    return info->si_code == SI_QUEUE ? info->si_value.sival_int : 0;
+}
+
 static void pause_want(uint32_t *wanted, const siginfo_t *info)
 {
-    int value = info->si_code == SI_QUEUE ? info->si_value.sival_int : 0;
+    int value = value_of(info);
     if (value == HELPER_VALUE_PAUSE || value == HELPER_VALUE_RESUME)
         __atomic_store_n(wanted, value == HELPER_VALUE_PAUSE, __ATOMIC_RELAXED);
     else
@@ -71,7 +77,9 @@ static void on_wake(int signal, siginfo_t *info, void *unused)
 {
     struct helper *helper = helper_of_handlers;
     (void)unused;
-    if (signal == SIGNAL_SNAPSHOT)
+    if (signal == SIGNAL_SNAPSHOT && value_of(info) == HELPER_VALUE_LOOK)
+        __atomic_add_fetch(&helper->looks_wanted, 1, __ATOMIC_RELAXED);
+    else if (signal == SIGNAL_SNAPSHOT)
         __atomic_add_fetch(&helper->snapshots_wanted, 1, __ATOMIC_RELAXED);
     else if (signal == SIGNAL_PAUSE)
         pause_want(&helper->pause_wanted, info);

@@ -38,6 +38,7 @@ struct helper {
     pid_t app_pid;
     bool has_stderr; /* the app's stderr could be kept: a terminal or a file, not a pipe */
     uint32_t snapshots_wanted; /* how many, so far; by SIGUSR1 to the helper */
+    uint32_t looks_wanted;     /* the same of looks; by SIGUSR1 with a value */
     uint32_t pause_wanted;     /* by SIGUSR2 to the helper, or by the app: 1; 0: to sample */
     void (*run)(void *context);
     void *context;
@@ -80,11 +81,13 @@ void helper_reap(struct helper *helper, pid_t pid);
 void helper_reap_former(void);
 
 /*
- * Signals that users may send to a helper that is apart. SIGUSR1: a snapshot now. SIGUSR2: pauses
- * and resumes in turns; with a value (sigqueue) it is said which.
+ * Signals that users may send to a helper that is apart. SIGUSR1: a snapshot now; with a value
+ * (sigqueue): a look, which is a snapshot in memory. SIGUSR2: pauses and resumes in turns; with a
+ * value it is said which.
  */
 #define HELPER_VALUE_PAUSE  1
 #define HELPER_VALUE_RESUME 2
+#define HELPER_VALUE_LOOK   3
 
 /* In the helper: sleeps for TIMEOUT_NS, or until it is woken since WAKES was read. */
 void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns);

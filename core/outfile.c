@@ -10,6 +10,7 @@
 
 #include "sys.h"
 
+#define MEMFD_CLOEXEC   1u /* MFD_CLOEXEC */
 #define TEMPORARY_TRIES 100
 #define INTERRUPTS_MAX  100 /* every signal is blocked in the helper, so even one would be odd */
 
@@ -79,6 +80,19 @@ int outfile_begin(struct outfile *out)
             return error;
     }
     return -EEXIST;
+}
+
+int outfile_begin_memory(struct outfile *out, const char *name)
+{
+    int error = outfile_init(out, AT_FDCWD, name);
+    if (error != 0)
+        return error;
+    int fd = (int)sys2(SYS_memfd_create, name, MEMFD_CLOEXEC);
+    if (fd < 0)
+        return fd;
+    out->fd = fd;
+    out->in_place = true;
+    return 0;
 }
 
 static int write_all(int fd, const char *bytes, size_t length)

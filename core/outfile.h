@@ -31,12 +31,12 @@
 
 /* Some 80 KB: not for the helper's stack. */
 struct outfile {
-    int directory_fd;   /* the caller's; paths are relative to it */
-    int fd;             /* of the temporary file; -1: none */
-    int committed_fd;   /* keeps the inode of the committed file from being reused; -1: none */
-    int error;          /* the first since outfile_begin; 0: none */
-    bool in_place;      /* fd is a copy of committed_fd: no other file can be made */
-    uint64_t bytes;     /* written since outfile_begin, the buffered ones included */
+    int directory_fd; /* the caller's; paths are relative to it */
+    int fd;           /* of the temporary file; -1: none */
+    int committed_fd; /* keeps the inode of the committed file from being reused; -1: none */
+    int error;        /* the first since outfile_begin; 0: none */
+    bool in_place;    /* fd is a copy of committed_fd, as no other file can be made, or in memory */
+    uint64_t bytes;   /* written since outfile_begin, the buffered ones included */
     uint32_t *progress; /* counts writes, for whoever waits; NULL: nobody does */
     size_t buffered;
     char path[OUTPATH_BYTES];      /* wanted */
@@ -55,6 +55,12 @@ int outfile_init(struct outfile *out, int directory_fd, const char *path);
  * caller has given up its rights), that one is emptied and written anew.
  */
 int outfile_begin(struct outfile *out);
+
+/*
+ * Instead of outfile_init and outfile_begin: for a file in memory, which has no name in any file
+ * system and NAME in the links of /proc/PID/fd. Once committed its descriptor is committed_fd.
+ */
+int outfile_begin_memory(struct outfile *out, const char *name);
 
 /* Appends bytes. After an error it does nothing; outfile_commit tells. */
 void outfile_put(struct outfile *out, const char *bytes, size_t length);

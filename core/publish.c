@@ -10,6 +10,9 @@
 
 #define ARENA_BYTES_MAX (1024u * 1024 * 1024)
 
+#define TOLD_APART_NS 1000000000u
+#define LOOK_KEPT_NS  2000000000u /* by then who asked for it has opened it */
+
 /* True if the command has got it. */
 static bool report_write(const struct publisher *publisher, struct text *line)
 {
@@ -40,15 +43,53 @@ static void engine_put(struct publisher *publisher)
         text_put(&text, ", helper a thread (a normal exit alone is covered)");
 }
 
+/* Where the file NAME is, as an absolute path, since the reader has another working directory. */
+static void put_absolute(struct text *path, const char *name)
+{
+    char cwd[OUTPATH_BYTES];
+    if (name[0] != '/' && sys2(SYS_getcwd, cwd, sizeof cwd) > 0) {
+        text_put(path, cwd);
+        text_put_char(path, '/');
+    }
+    text_put(path, name);
+}
+
+static void status_tell(struct publisher *publisher)
+{
+    const struct session *session = publisher->session;
+    struct status *status = &publisher->status;
+    char name[OUTPATH_BYTES];
+    struct text relative = text_over(name, sizeof name);
+    struct text out = text_over(status->out, sizeof status->out);
+    outpath_number(&relative, session->out_path, session->writings);
+    put_absolute(&out, name);
+    status->samples = publisher->collector->profile.samples;
+    status->cpu_ns = publisher->collector->profile.weight_ns;
+    status_write(status);
+}
+
+static void status_init(struct publisher *publisher)
+{
+    const struct session *session = publisher->session;
+    struct status *status = &publisher->status;
+    status_open(status, session->app_pid);
+    status->program = session->program;
+    status->engine = publisher->engine;
+    status->unit = session->config.unit == CONFIG_UNIT_US ? "us" : "samples";
+    status->rate_hz = session->config.rate_hz;
+    status->roots = session->config.threads != CONFIG_THREADS_NONE;
+    status_tell(publisher);
+}
+
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
     *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
-    status_open(&publisher->status, session->app_pid);
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
     kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
     kernel_refusal_put(publisher);
     engine_put(publisher);
+    status_init(publisher);
     if (session->config.report_path[0] == '\0')
         return;
     publisher->report_fd = sys_open(session->config.report_path, O_WRONLY | O_NONBLOCK, 0);
@@ -94,22 +135,11 @@ static int out_ready(struct publisher *publisher)
     return result;
 }
 
-/* Where the file is, as an absolute path, since the reader has another working directory. */
-static void file_path(const struct outfile *out, struct text *path)
-{
-    char cwd[OUTPATH_BYTES];
-    if (out->name[0] != '/' && sys2(SYS_getcwd, cwd, sizeof cwd) > 0) {
-        text_put(path, cwd);
-        text_put_char(path, '/');
-    }
-    text_put(path, out->name);
-}
-
 static void tell_file(struct publisher *publisher, const struct outfile *out)
 {
     struct text path = text_over(publisher->status.file, sizeof publisher->status.file);
-    file_path(out, &path);
-    status_write(&publisher->status);
+    put_absolute(&path, out->name);
+    status_tell(publisher);
 }
 
 /* The profile is whole without this file: an error is told and goes no further. */
@@ -140,14 +170,11 @@ static void write_places(struct publisher *publisher, struct name_source names,
     notice(publisher, buffer);
 }
 
-/* Names, lines, file, into an OUT that has been initialized; PLACES beside it unless it is NULL.
+/* Names, lines, file, into an OUT that has been begun; PLACES beside it unless it is NULL.
  * 0 or -errno. */
 static int write_into(struct publisher *publisher, struct outfile *out, struct outfile *places)
 {
     struct session *session = publisher->session;
-    int result = outfile_begin(out);
-    if (result != 0)
-        return result;
     out->progress = &session->progress;
     struct arena_mark mark = arena_mark(&publisher->arena);
     struct arena scratch;
@@ -164,7 +191,7 @@ static int write_into(struct publisher *publisher, struct outfile *out, struct o
     };
     folded_write(&named, out, &scratch);
     arena_destroy(&scratch);
-    result = outfile_commit(out);
+    int result = outfile_commit(out);
     if (result == 0 && places != NULL)
         write_places(publisher, source, out, places);
     arena_release(&publisher->arena, mark);
@@ -174,6 +201,8 @@ static int write_into(struct publisher *publisher, struct outfile *out, struct o
 static int write_profile(struct publisher *publisher)
 {
     int result = out_ready(publisher);
+    if (result == 0)
+        result = outfile_begin(publisher->out);
     if (result == 0)
         result = write_into(publisher, publisher->out, publisher->places);
     if (result != 0)
@@ -293,7 +322,7 @@ static void tell(struct publisher *publisher, struct summary *summary, int error
         error_line(&line, publisher, error);
         summary->error = error_buffer + sizeof "selfsample: " - 1;
     } else if (publisher->out != NULL && publisher->out->name[0] != '\0') {
-        file_path(publisher->out, &path);
+        put_absolute(&path, publisher->out->name);
         summary->file_path = path_buffer;
     }
     bool reported = report(publisher, summary);
@@ -334,6 +363,8 @@ int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t a
         places = arena_alloc(&publisher->arena, sizeof *places);
     int result = outfile_init(out, AT_FDCWD, path);
     if (result == 0)
+        result = outfile_begin(out);
+    if (result == 0)
         result = write_into(publisher, out, places);
     if (result == 0)
         tell_file(publisher, out);
@@ -344,22 +375,73 @@ int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t a
     return result;
 }
 
+static void put_refusal(struct text *text, int result)
+{
+    if (result == -ENODATA)
+        text_put(text, "there is no sample yet");
+    else if (result != 0)
+        text_put_error(text, -result);
+}
+
 void publisher_answer(struct publisher *publisher, uint32_t snapshots, int result)
 {
     struct status *status = &publisher->status;
     struct text error = text_over(status->error, sizeof status->error);
-    if (result == -ENODATA)
-        text_put(&error, "there is no sample yet");
-    else if (result != 0)
-        text_put_error(&error, -result);
+    put_refusal(&error, result);
     status->snapshots = snapshots;
-    status_write(status);
+    status_tell(publisher);
+}
+
+static void look_drop(struct status *status)
+{
+    if (status->look_fd >= 0)
+        sys_close(status->look_fd);
+    status->look_fd = -1;
+}
+
+/* Into status->look_fd. 0, or as publisher_checkpoint. */
+static int look_write(struct publisher *publisher, uint64_t app_cpu_ns)
+{
+    if (has_nothing(publisher, app_cpu_ns))
+        return -ENODATA;
+    struct arena_mark mark = arena_mark(&publisher->arena);
+    struct outfile *out = arena_alloc(&publisher->arena, sizeof *out);
+    if (out == NULL)
+        return -ENOMEM;
+    int result = outfile_begin_memory(out, LOOK_NAME);
+    if (result == 0)
+        result = write_into(publisher, out, NULL);
+    publisher->status.look_fd = out->committed_fd;
+    arena_release(&publisher->arena, mark);
+    return result;
+}
+
+void publisher_look(struct publisher *publisher, uint32_t looks, uint64_t app_cpu_ns)
+{
+    struct status *status = &publisher->status;
+    struct text error = text_over(status->look_error, sizeof status->look_error);
+    look_drop(status);
+    put_refusal(&error, look_write(publisher, app_cpu_ns));
+    status->looks = looks;
+    publisher->look_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    status_tell(publisher);
+}
+
+void publisher_keep_told(struct publisher *publisher)
+{
+    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    if (now_ns - publisher->told_ns < TOLD_APART_NS)
+        return;
+    publisher->told_ns = now_ns;
+    if (now_ns - publisher->look_ns > LOOK_KEPT_NS)
+        look_drop(&publisher->status);
+    status_tell(publisher);
 }
 
 void publisher_tell_pause(struct publisher *publisher, bool paused)
 {
     publisher->status.paused = paused;
-    status_write(&publisher->status);
+    status_tell(publisher);
 }
 
 void publisher_directory(const struct publisher *publisher, char *directory)

@@ -26,6 +26,8 @@ struct publisher {
                                      is the only one that may still be had */
     struct kernel_symbols kernel; /* may be got ready while the app runs */
     struct status status;
+    uint64_t told_ns;         /* when the status was last brought up to date */
+    uint64_t look_ns;         /* when the last look was taken */
     int report_fd;            /* FIFO to the command; -1: none */
     bool kernel_hidden;       /* see frame_names.h */
     char engine[96];          /* what takes the samples, and what is less than usual about it */
@@ -48,6 +50,14 @@ int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t a
 
 /* Tells by the status file that a signal's snapshot was taken, with this RESULT. */
 void publisher_answer(struct publisher *publisher, uint32_t snapshots, int result);
+
+/* Takes the look number LOOKS: the profile so far, in a memory file that the status file tells of.
+ */
+void publisher_look(struct publisher *publisher, uint32_t looks, uint64_t app_cpu_ns);
+
+/* Once a turn: brings the status file up to date once a second, and lets go of a look that was
+ * taken some time ago. */
+void publisher_keep_told(struct publisher *publisher);
 
 /* Tells there whether sampling is paused. */
 void publisher_tell_pause(struct publisher *publisher, bool paused);

@@ -44,6 +44,7 @@ struct run {
     uint64_t paused_cpu_ns; /* what it used in pauses that are over */
     uint64_t pause_cpu_ns;  /* its clock when the pause of now began */
     uint32_t snapshots;     /* that signals asked for and that are done */
+    uint32_t looks;         /* the same of looks */
     uint64_t checkpointed_ns;
     uint64_t started_ns;
 };
@@ -168,6 +169,15 @@ static uint64_t sleep_ns(const struct run *run)
     return ns < SLEEP_NS_MIN ? SLEEP_NS_MIN : ns;
 }
 
+static void look_take(struct run *run)
+{
+    uint32_t wanted = __atomic_load_n(&run->session->helper.looks_wanted, __ATOMIC_ACQUIRE);
+    if (wanted == run->looks)
+        return;
+    run->looks = wanted;
+    publisher_look(&run->publisher, wanted, run->app_cpu_ns);
+}
+
 static void checkpoint_if_due(struct run *run)
 {
     struct session *session = run->session;
@@ -277,7 +287,9 @@ static bool turn(struct run *run)
         clock_read(run);
     if (!last) {
         snapshots_take(run, snapshots);
+        look_take(run);
         checkpoint_if_due(run);
+        publisher_keep_told(&run->publisher);
     }
     return !last;
 }

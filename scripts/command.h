@@ -69,6 +69,7 @@ struct process {
     char name[64];
     char state; /* R, S, Z ... */
     pid_t parent;
+    uint64_t start_ticks; /* since the system's start */
 };
 
 /* False where there is no such process. */

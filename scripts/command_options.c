@@ -62,6 +62,8 @@ _Noreturn static void print_help(void)
 {
     printf(
         "usage: selfsample [options] [--] program [arguments]\n"
+        "       selfsample list\n"
+        "       selfsample live [options] PID|PROGRAM\n"
         "       selfsample snapshot|pause|resume PID\n"
         "       selfsample inline FILE...\n"
         "       selfsample top|tree|merge|diff|convert [options] FILE...\n\n"
@@ -72,8 +74,8 @@ _Noreturn static void print_help(void)
     option_print(0, "top", NULL, "print the functions with the most time at the end");
     printf(
         "  -h, --help\n  -V, --version\n\n"
-        "snapshot writes the profile so far of a process that is being profiled, and prints the "
-        "name\n"
+        "list shows the processes that are being profiled, live what one of them is at. snapshot\n"
+        "writes the profile so far of such a process, and prints the name\n"
         "of the file; pause and resume leave time out of it. inline puts inlined functions into\n"
         "files that were written with SELFSAMPLE_INLINE=yes. The others show files; each has a "
         "--help.\nA program of such a name is run by `selfsample -- NAME`.\n\n"

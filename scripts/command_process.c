@@ -10,7 +10,7 @@
  */
 bool process_read(pid_t pid, struct process *process)
 {
-    char path[64], line[512];
+    char path[64], line[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -22,11 +22,16 @@ bool process_read(pid_t pid, struct process *process)
     line[length] = 0;
     char *name = strchr(line, '('), *name_end = strrchr(line, ')');
     int parent;
+    unsigned long long start;
     if (name == NULL || name_end == NULL ||
-        sscanf(name_end + 1, " %c %d", &process->state, &parent) != 2)
+        /* Fields 3, 4 and 22. */
+        sscanf(name_end + 1,
+               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &process->state, &parent, &start) != 3)
         return false;
     *name_end = 0;
     snprintf(process->name, sizeof process->name, "%s", name + 1);
     process->parent = parent;
+    process->start_ticks = start;
     return true;
 }

@@ -17,17 +17,27 @@
 
 #include "config.h"
 
-enum { ROWS_SHOWN = 20 };
+enum { ROWS_SHOWN = 20, ANY = INT_MAX };
 
-/* The views, as bits: which options they take. */
-enum { TOP = 1, TREE = 2, MERGE = 4, DIFF = 8, CONVERT = 16, FLAMEGRAPH = 32, ALL = 63 };
+/* The views, as bits: which options they take; and those that read profiles. */
+enum {
+    TOP = 1,
+    TREE = 2,
+    MERGE = 4,
+    DIFF = 8,
+    CONVERT = 16,
+    FLAMEGRAPH = 32,
+    LIST = 64,
+    LIVE = 128
+};
+enum { READERS = TOP | TREE | MERGE | DIFF | CONVERT | FLAMEGRAPH };
 
 static const struct view {
     unsigned bit;
     const char *name;
     const char *arguments;
     const char *help;
-    size_t files_min, files_max; /* 0: any number */
+    size_t files_min, files_max;
     void (*print)(const struct view_options *options, char **files, size_t count);
 } views[] = {
     {TOP, "top", "[options] FILE...",
@@ -38,16 +48,16 @@ static const struct view {
      "+- is the standard error of a share p of n samples, sqrt(p (1 - p) / n), in points: what\n"
      "chance alone does. Shares that differ by less than two of these may as well be the same.\n"
      "Where counts are microseconds the file does not tell n. It is taken from --rate then.\n",
-     1, 0, view_top},
+     1, ANY, view_top},
     {TREE, "tree", "[options] FILE...",
      "Prints who called whom: the share of the CPU time in each call and in what is under it\n"
      "(total), and in the function itself (self). [N] is the depth of calls too deep to indent.\n",
-     1, 0, view_tree},
+     1, ANY, view_tree},
     {MERGE, "merge", "[options] FILE...",
      "Writes one folded profile of many, each under a frame of its program: PROGRAM of a file\n"
      "selfsample.PROGRAM.PID.folded, else the file's name. Counts are summed up exactly. Views of\n"
      "the result want --roots 2.\n",
-     1, 0, view_merge},
+     1, ANY, view_merge},
     {DIFF, "diff", "[options] BEFORE AFTER",
      "Prints the functions whose count changed most, or with --folded both counts of each stack,\n"
      "which flamegraph.pl makes a coloured picture of, as of difffolded.pl's.\n"
@@ -55,13 +65,23 @@ static const struct view {
      2, 2, view_diff},
     {CONVERT, "convert", "--to speedscope [options] FILE...",
      "Writes the profile as JSON for https://www.speedscope.app, a profile for each thread.\n", 1,
-     0, view_convert},
+     ANY, view_convert},
     {FLAMEGRAPH, "flamegraph", "[options] FILE... > page.html",
      "Writes an HTML page that shows the profile as a flame graph: one file, which any browser\n"
      "opens, without a network. Several files stand under frames of their programs.\n"
      "--diff: of two files, BEFORE and AFTER; widths are AFTER's, colours tell whose share of\n"
      "the CPU time grew (red) or shrank (blue).\n",
-     1, 0, view_flamegraph},
+     1, ANY, view_flamegraph},
+    {LIST, "list", "",
+     "Prints the running processes that are being profiled: since when, the CPU time and the\n"
+     "samples so far (as of a second ago at the most), and the file that the profile will go to.\n",
+     0, 0, view_list},
+    {LIVE, "live", "[options] PID|PROGRAM",
+     "Shows what a running, profiled process spends its CPU time on: what `selfsample top` would\n"
+     "say of the last interval, and of all so far. In a pipe one table follows another. The\n"
+     "process itself gets no signal. Keys: q or ctrl-C quits; space: last interval or all; t:\n"
+     "functions by thread; s: by self or total. When the process ends its last top is printed.\n",
+     1, 1, view_live},
 };
 
 enum {
@@ -76,6 +96,8 @@ enum {
     OPTION_FORMAT,
     OPTION_DIFFERENCE,
     OPTION_TITLE,
+    OPTION_COUNT,
+    OPTION_BY_THREAD,
 };
 
 static const struct view_option {
@@ -88,7 +110,12 @@ static const struct view_option {
 } rows[] = {
     {TOP, OPTION_ROWS, 'n', "rows", "N", "lines to show (default 20; 0: all)"},
     {DIFF, OPTION_ROWS, 0, "rows", "N", "lines to show (default 20; 0: all)"},
-    {TOP | DIFF, OPTION_SORT, 's', "sort", "self|total", "what counts (default self)"},
+    {LIVE, OPTION_ROWS, 'n', "rows", "N", "lines to show (default: as many as fit; 20 in a pipe)"},
+    {LIVE, 'i', 'i', "interval", "SECONDS", "between two tables (default 1)"},
+    {LIVE, OPTION_COUNT, 0, "count", "N", "end after N tables"},
+    {LIVE, 'a', 'a', "all", NULL, "begin with all so far, not the last interval"},
+    {TOP | LIVE, OPTION_BY_THREAD, 'b', "by-thread", NULL, "functions of each thread apart"},
+    {TOP | DIFF | LIVE, OPTION_SORT, 's', "sort", "self|total", "what counts (default self)"},
     {TREE, OPTION_CUT, 'c', "cut", "PERCENT", "leave calls of a smaller total out (default 1%)"},
     {MERGE, OPTION_ROOT, 0, "root", "NAME", "frame to put in front of all ('': none)"},
     {DIFF, OPTION_FOLDED, 'f', "folded", NULL, "write stacks with two counts"},
@@ -97,17 +124,17 @@ static const struct view_option {
     {CONVERT, OPTION_FORMAT, 0, "to", "FORMAT", "speedscope"},
     {FLAMEGRAPH, OPTION_DIFFERENCE, 'd', "diff", NULL, "show what changed from BEFORE to AFTER"},
     {FLAMEGRAPH, OPTION_TITLE, 0, "title", "TEXT", "above the picture (default: of the file)"},
-    {ALL, 't', 't', "thread", "PATTERN", "only threads of such a name: 'worker*'"},
-    {ALL, OPTION_ROOTS, 0, "roots", "N",
+    {READERS | LIVE, 't', 't', "thread", "PATTERN", "only threads of such a name: 'worker*'"},
+    {READERS, OPTION_ROOTS, 0, "roots", "N",
      "frames in front of functions (default 1, the thread;\n"
      "2: a merged profile; 0: SELFSAMPLE_THREADS=none)"},
-    {ALL & ~MERGE, 'u', 'u', "unit", "UNIT", "what was recorded: samples (default), us"},
+    {READERS & ~MERGE, 'u', 'u', "unit", "UNIT", "what was recorded: samples (default), us"},
     {TOP | DIFF, 'r', 'r', "rate", "HZ", "with --unit us: samples per second (default 999)"},
     {FLAMEGRAPH, 'r', 'r', "rate", "HZ", "samples per second (default 999)"},
-    {TOP | TREE | DIFF, 'w', 'w', "wide", NULL, "do not shorten names"},
+    {TOP | TREE | DIFF | LIVE, 'w', 'w', "wide", NULL, "do not shorten names"},
     {MERGE | DIFF | CONVERT | FLAMEGRAPH, 'o', 'o', "out", "FILE",
      "write there instead of to stdout"},
-    {ALL, 'h', 'h', "help", NULL, "this"},
+    {READERS | LIST | LIVE, 'h', 'h', "help", NULL, "this"},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -126,13 +153,13 @@ _Noreturn void view_fail(const char *format, ...)
 
 _Noreturn static void print_help(const struct view *view)
 {
-    printf("usage: selfsample %s %s\n\n%s\n", view->name, view->arguments, view->help);
+    printf("usage: selfsample %s%s%s\n\n%s\n", view->name, view->arguments[0] ? " " : "",
+           view->arguments, view->help);
     for (size_t i = 0; i < ROWS; i++)
         if ((rows[i].views & view->bit) != 0)
             option_print(rows[i].letter, rows[i].option, rows[i].argument, rows[i].help);
-    printf("\nFILE is a folded profile; - is stdin. A program of this name is run by\n"
-           "`selfsample -- %s`.\n",
-           view->name);
+    printf("\n%sA program of this name is run by\n`selfsample -- %s`.\n",
+           (view->bit & READERS) != 0 ? "FILE is a folded profile; - is stdin. " : "", view->name);
     exit(fflush(stdout) == 0 ? 0 : STATUS_FAILED);
 }
 
@@ -215,6 +242,18 @@ static void option_set(const struct view *view, struct view_options *options, in
     case OPTION_NORMALISED:
         options->normalised = true;
         break;
+    case OPTION_COUNT:
+        options->count = (size_t)number_of("count", value, 1, 1e9);
+        break;
+    case OPTION_BY_THREAD:
+        options->by_thread = true;
+        break;
+    case 'a':
+        options->all = true;
+        break;
+    case 'i':
+        options->interval_s = number_of("interval", value, 0.1, 86400);
+        break;
     case OPTION_FORMAT:
         options->format = value;
         break;
@@ -249,7 +288,7 @@ static void option_set(const struct view *view, struct view_options *options, in
 /* What options say together, and what files there have to be. */
 static void options_judge(const struct view *view, const struct view_options *options, size_t files)
 {
-    if (files < view->files_min || (view->files_max != 0 && files > view->files_max))
+    if (files < view->files_min || files > view->files_max)
         usage(view);
     if (view->bit == CONVERT && options->format == NULL)
         usage(view);
@@ -257,6 +296,8 @@ static void options_judge(const struct view *view, const struct view_options *op
         view_fail("--to %s: speedscope is wanted", options->format);
     if (options->thread != NULL && options->roots == 0)
         view_fail("--thread %s: with --roots 0 no frame is a thread", options->thread);
+    if (options->by_thread && options->roots == 0)
+        view_fail("--by-thread: with --roots 0 no frame is a thread");
     for (const char *c = options->root; c != NULL && *c != 0; c++)
         if (*c == ';' || (unsigned char)*c < ' ' || *c == 127)
             view_fail("--root: the name of a frame has no ; and no control characters");
@@ -265,8 +306,11 @@ static void options_judge(const struct view *view, const struct view_options *op
 /* ARGV: the view's name, and what follows it. */
 _Noreturn static void view_run(const struct view *view, int argc, char **argv)
 {
-    struct view_options options = {
-        .rows = ROWS_SHOWN, .roots = 1, .rate = CONFIG_RATE_HZ, .cut = 0.01};
+    struct view_options options = {.rows = view->bit == LIVE ? 0 : ROWS_SHOWN,
+                                   .interval_s = 1,
+                                   .roots = 1,
+                                   .rate = CONFIG_RATE_HZ,
+                                   .cut = 0.01};
     struct option table[ROWS + 1];
     char letters[2 * ROWS + 1], title[64];
     int found;

@@ -7,6 +7,7 @@
  * selfsample snapshot|pause|resume PID: speaks with the helper of a process that runs already.
  * selfsample inline FILE...: puts inlined functions into files that were written before.
  * selfsample top|tree|merge|diff|convert ... FILE...: shows files that were written before.
+ * selfsample list, live PID: shows processes that are being profiled.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "views.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A function of a stack that is being walked. */
@@ -48,6 +49,42 @@ struct name **functions_count(const struct stacks *stacks, size_t roots, size_t 
         if (stacks->names[i]->total[0] != 0 || stacks->names[i]->total[1] != 0)
             functions[(*count)++] = stacks->names[i];
     return functions;
+}
+
+/* The name of NODE's function with that of THREAD in front. */
+static struct name *thread_function(struct stacks *stacks, const struct node *thread,
+                                    const struct node *node)
+{
+    char *text;
+    int length = asprintf(&text, "%s: %s", thread->name->text, node->name->text);
+    memory_or_end(length < 0 ? NULL : text);
+    struct name *name = stacks_name(stacks, text, (size_t)length);
+    free(text);
+    return name;
+}
+
+void stacks_name_threads(struct stacks *by_thread, const struct stacks *stacks, size_t roots)
+{
+    struct node **path = NULL; /* of the copy, by depth */
+    size_t room = 0;
+    const struct node *thread = NULL;
+    stacks_open(by_thread);
+    for (const struct node *node = stacks->root; (node = stacks_next(node, true)) != NULL;) {
+        if (node->depth + 1 > room) {
+            room = 2 * node->depth + 64;
+            path = memory_or_end(reallocarray(path, room, sizeof *path));
+            path[0] = by_thread->root;
+        }
+        if (node->depth == roots)
+            thread = node;
+        struct name *name = node->depth > roots && thread != NULL
+                                ? thread_function(by_thread, thread, node)
+                                : stacks_name(by_thread, node->name->text, node->name->length);
+        path[node->depth] = stacks_child(by_thread, path[node->depth - 1], name);
+        for (int side = 0; side < SIDES; side++)
+            stacks_add(by_thread, path[node->depth], side, node->self[side]);
+    }
+    free(path);
 }
 
 size_t threads_count(const struct stacks *stacks, size_t roots)

@@ -75,6 +75,41 @@ static void print_row(const struct layout *layout, const struct name *function,
     table_name(stdout, function->text, layout->room, options);
 }
 
+/* Leaves of the counts of each function those of side 1 that side 0 has not. A count may be one
+ * less than before, as it is rounded. */
+static uint64_t counts_subtract(const struct stacks *stacks, struct name **functions, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct name *name = functions[i];
+        name->self[0] = name->self[1] > name->self[0] ? name->self[1] - name->self[0] : 0;
+        name->total[0] = name->total[1] > name->total[0] ? name->total[1] - name->total[0] : 0;
+    }
+    return stacks->root->total[1] - stacks->root->total[0];
+}
+
+size_t top_print(const struct stacks *stacks, bool only_new, const struct view_options *options)
+{
+    struct stacks by_thread;
+    size_t count, shown = 0;
+    if (options->by_thread) {
+        stacks_name_threads(&by_thread, stacks, options->roots);
+        stacks = &by_thread;
+    }
+    struct name **functions = functions_count(stacks, options->roots, &count);
+    uint64_t all = only_new ? counts_subtract(stacks, functions, count) : stacks->root->total[0];
+    qsort(functions, count, sizeof *functions, options->sort == SORT_TOTAL ? by_total : by_self);
+    while (count > 0 && functions[count - 1]->self[0] == 0 && functions[count - 1]->total[0] == 0)
+        count--;
+    struct layout layout = layout_of(all, options);
+    print_heading(&layout);
+    for (; shown < count && (options->rows == 0 || shown < options->rows); shown++)
+        print_row(&layout, functions[shown], options);
+    if (options->is_us)
+        printf("+- if %g samples a second\n", options->rate);
+    free(functions);
+    return count - shown;
+}
+
 /* What the table is about. */
 static void print_subject(const struct stacks *stacks, size_t files,
                           const struct view_options *options)
@@ -90,24 +125,12 @@ static void print_subject(const struct stacks *stacks, size_t files,
 void view_top(const struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
-    size_t functions_there;
     stacks_open(&stacks);
     for (size_t i = 0; i < count; i++)
         view_read(&stacks, 0, files[i], NULL, options);
     view_expect_counts(&stacks, 0, count == 1 ? files[0] : "these files", options);
-    struct name **functions = functions_count(&stacks, options->roots, &functions_there);
-    qsort(functions, functions_there, sizeof *functions,
-          options->sort == SORT_TOTAL ? by_total : by_self);
-    struct layout layout = layout_of(stacks.root->total[0], options);
     print_subject(&stacks, count, options);
-    print_heading(&layout);
-    size_t rows =
-        options->rows != 0 && options->rows < functions_there ? options->rows : functions_there;
-    for (size_t i = 0; i < rows; i++)
-        print_row(&layout, functions[i], options);
-    if (rows < functions_there)
-        printf("and %zu more (-n 0 shows all)\n", functions_there - rows);
-    if (options->is_us)
-        printf("+- if %g samples a second\n", options->rate);
-    free(functions);
+    size_t more = top_print(&stacks, false, options);
+    if (more != 0)
+        printf("and %zu more (-n 0 shows all)\n", more);
 }

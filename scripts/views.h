@@ -1,8 +1,8 @@
 /*
  * The sub-commands of `selfsample` that show folded profiles: top, tree, merge, diff, convert,
- * flamegraph. Each reads its files into a tree of stacks (stacks.h), prints one thing on stdout and
- * ends. Ordinary code: libc, one thread. A mistake or a damaged file costs one line on stderr and
- * exit status 1.
+ * flamegraph; and list and live, which show those of running processes (live.h). Each of the former
+ * reads its files into a tree of stacks (stacks.h), prints one thing on stdout and ends. Ordinary
+ * code: libc, one thread. A mistake or a damaged file costs one line on stderr and exit status 1.
  *
  *     command_views (which one, options) -> view_read (files -> stacks) -> view_* (text) -> stdout
  */
@@ -27,6 +27,10 @@ struct view_options {
     double rate;             /* samples per second of CPU time, where IS_US */
     double cut;              /* a share, 0 to 1 */
     bool wide;               /* names are not shortened */
+    bool by_thread;          /* top, live: a function of two threads is two functions */
+    bool all;                /* live: begin with all so far */
+    double interval_s;       /* live */
+    size_t count;            /* live: tables to show; 0: as long as there are any */
     bool folded, normalised; /* diff */
     const char *out;         /* NULL: stdout */
     const char *root;        /* merge: instead of the programs' names; NULL: these */
@@ -42,6 +46,16 @@ void view_merge(const struct view_options *options, char **files, size_t count);
 void view_diff(const struct view_options *options, char **files, size_t count);
 void view_convert(const struct view_options *options, char **files, size_t count);
 void view_flamegraph(const struct view_options *options, char **files, size_t count);
+
+/* The same of running processes. */
+void view_list(const struct view_options *options, char **none, size_t count);
+void view_live(const struct view_options *options, char **process, size_t count);
+
+/* ---- view_top.c: the table of functions ---- */
+
+/* Of the counts of side 0 or, with ONLY_NEW, of what side 1 has more. Returns how many functions
+ * are left out. */
+size_t top_print(const struct stacks *stacks, bool only_new, const struct view_options *options);
 
 /* Ends the process with one line. */
 _Noreturn void view_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -106,6 +120,9 @@ struct page page_find(void);
  * frame of a stack that has no more. A function that stands in a stack twice counts once in its
  * total. Returns those that have counts, *COUNT of them; to be freed. */
 struct name **functions_count(const struct stacks *stacks, size_t roots, size_t *count);
+
+/* Makes BY_THREAD of STACKS: the same, with each function's name behind that of its thread. */
+void stacks_name_threads(struct stacks *by_thread, const struct stacks *stacks, size_t roots);
 
 /* How many threads there are: different beginnings of ROOTS frames. */
 size_t threads_count(const struct stacks *stacks, size_t roots);

@@ -434,3 +434,20 @@ TEST(a_link_in_place_of_the_temporary_file_is_not_followed)
         SKIP("no seccomp filter");
     CHECK_I64(result, 0);
 }
+
+TEST(one_in_memory_has_no_name_anywhere)
+{
+    char link[64], target[64] = "", text[16] = "";
+    directory_make();
+    REQUIRE(outfile_begin_memory(&out, "some-name") == 0);
+    outfile_put(&out, "a;b 3\n", 6);
+    REQUIRE(outfile_commit(&out) == 0);
+    CHECK(out.fd == -1 && out.committed_fd >= 0);
+    CHECK(pread(out.committed_fd, text, sizeof text, 0) == 6 && strcmp(text, "a;b 3\n") == 0);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", out.committed_fd);
+    CHECK(readlink(link, target, sizeof target - 1) > 0);
+    CHECK(strncmp(target, "/memfd:some-name", strlen("/memfd:some-name")) == 0);
+    CHECK(directory_entries() == 0);
+    outfile_close(&out);
+    directory_remove();
+}

@@ -1,0 +1,88 @@
+/* `selfsample list`: the processes that are being profiled now. */
+#include "command.h"
+#include "helpers.h"
+#include "views.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { READS = 20 }; /* tries to read what a helper is just writing */
+
+struct listed {
+    pid_t pid;
+    struct process helper;
+    struct helper_words words;
+};
+
+static int by_start(const void *left, const void *right)
+{
+    const struct listed *a = left, *b = right;
+    if (a->helper.start_ticks != b->helper.start_ticks)
+        return a->helper.start_ticks < b->helper.start_ticks ? -1 : 1;
+    return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+/* False where it has ended meanwhile. */
+static bool listed_read(struct listed *listed, pid_t helper)
+{
+    int fd = helper_words_open(helper);
+    bool read = false;
+    listed->pid = helper;
+    for (int i = 0; i < READS && fd >= 0 && !read; i++) {
+        read = helper_words_read(fd, &listed->words);
+        if (!read)
+            answer_pause();
+    }
+    if (fd >= 0)
+        close(fd);
+    return read && process_read(listed->pid, &listed->helper);
+}
+
+/* The moment TICKS after the system's start: its time if that was in the last day, else the day. */
+static void since(uint64_t ticks, char *text, size_t size)
+{
+    struct timespec uptime;
+    struct tm broken_down;
+    time_t now = time(NULL);
+    clock_gettime(CLOCK_BOOTTIME, &uptime);
+    time_t began = now - (uptime.tv_sec - (time_t)(ticks / (uint64_t)sysconf(_SC_CLK_TCK)));
+    localtime_r(&began, &broken_down);
+    strftime(text, size, now - began < 86400 ? "%H:%M:%S" : "%Y-%m-%d", &broken_down);
+}
+
+static void print_listed(const struct listed *listed)
+{
+    char began[32];
+    const struct helper_words *words = &listed->words;
+    since(listed->helper.start_ticks, began, sizeof began);
+    printf("%7d  %-10s %10.2f %10" PRIu64 "  %-7s  %-6s  %-15s  %s\n", (int)listed->helper.parent,
+           began, (double)words->cpu_ns / 1e9, words->samples, words->paused ? "paused" : "running",
+           words->engine, words->program, words->out);
+}
+
+void view_list(const struct view_options *options, char **files, size_t file_count)
+{
+    size_t count, others, read = 0;
+    pid_t *helpers = helpers_list(0, &count, &others);
+    struct listed *list = memory_or_end(calloc(count + 1, sizeof *list));
+    (void)options, (void)files, (void)file_count;
+    for (size_t i = 0; i < count; i++)
+        read += listed_read(&list[read], helpers[i]);
+    qsort(list, read, sizeof *list, by_start);
+    if (read != 0)
+        printf("%7s  %-10s %10s %10s  %-7s  %-6s  %-15s  %s\n", "pid", "since", "CPU s", "samples",
+               "state", "engine", "program", "file");
+    for (size_t i = 0; i < read; i++)
+        print_listed(&list[i]);
+    fflush(stdout);
+    if (read == 0)
+        tell("no process is being profiled%s", others != 0 ? " that this user may look into" : "");
+    if (others != 0)
+        tell("%zu of other users %s not shown", others, others == 1 ? "is" : "are");
+    free(list);
+    free(helpers);
+}
