@@ -281,7 +281,7 @@ clean:
 
 help:
 	@echo 'make               the library and the command, in $(B)/'
-	@echo 'make deps          install the Debian packages that building and testing need'
+	@echo 'make deps          install what building and testing need: packages of Debian and of npm'
 	@echo 'make demo          profile real programs, leave pictures in $(B)/demo/'
 	@echo 'make examples      small programs worth profiling, in $(B)/examples/'
 	@echo 'make check         all tests: rules, unit (plain and sanitized), end to end'

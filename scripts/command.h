@@ -35,7 +35,8 @@ void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What is to be done after a run. */
 struct after_run {
-    bool top; /* print the functions with the most time */
+    bool top;         /* print the functions with the most time */
+    const char *page; /* write a flame graph there; "": beside the first profile; NULL: none */
 };
 
 /*
@@ -83,10 +84,16 @@ bool process_read(pid_t pid, struct process *process);
  */
 void views_apply(int argc, char **argv);
 
+/* ---- command_after.c: what is done at the end of a run ---- */
+
 struct reports;
 
-/* Prints `top` of all files of a run on stderr, if there are any. */
-void views_top_reports(const struct reports *reports);
+/* Ends the process with a line where it can't be done. */
+void after_judge(const struct after_run *after);
+
+/* Does it, with all files of the run of PROGRAM, if there are any; tells on stderr what was done.
+ */
+void after_do(const struct after_run *after, const struct reports *reports, const char *program);
 
 /* ---- command_library.c: where the library is ---- */
 
@@ -182,6 +189,11 @@ int program_run(char **argv, struct reports *reports, int *exit_status);
 _Noreturn void program_end_like(int status);
 
 /* ---- command_summary.c: what stands on stderr at the end ---- */
-void summary_tell(const struct reports *reports, const char *program);
+
+/* With PICTURE_HINT also the command that makes a picture of the largest profile. */
+void summary_tell(const struct reports *reports, const char *program, bool picture_hint);
+
+/* PATH as one would type it from here; valid until the next call. */
+const char *path_from_here(const char *path);
 
 #endif

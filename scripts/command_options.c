@@ -42,7 +42,7 @@ static const struct option_row {
      "write the file again every so often"},
 };
 
-enum { ROWS = sizeof rows / sizeof rows[0], HELP = 1000, TOP, VERSION };
+enum { ROWS = sizeof rows / sizeof rows[0], HELP = 1000, TOP, PAGE, VERSION };
 
 void option_print(char letter, const char *option, const char *argument, const char *help)
 {
@@ -66,12 +66,15 @@ _Noreturn static void print_help(void)
         "       selfsample live [options] PID|PROGRAM\n"
         "       selfsample snapshot|pause|resume PID\n"
         "       selfsample inline FILE...\n"
-        "       selfsample top|tree|merge|diff|convert [options] FILE...\n\n"
+        "       selfsample top|tree|merge|diff|convert|flamegraph [options] FILE...\n\n"
         "Profiles the program and its children from inside and leaves folded stacks, ready for a\n"
         "flame graph. Exit status and signals are the program's own.\n\n");
     for (size_t i = 0; i < ROWS; i++)
         option_print(rows[i].letter, rows[i].option, rows[i].argument, rows[i].help);
     option_print(0, "top", NULL, "print the functions with the most time at the end");
+    option_print(0, "flamegraph", "[=PAGE]",
+                 "write a flame graph at the end, an HTML page\n"
+                 "(default: beside the first profile)");
     printf(
         "  -h, --help\n  -V, --version\n\n"
         "list shows the processes that are being profiled, live what one of them is at. snapshot\n"
@@ -108,7 +111,9 @@ static void rows_to_getopt(struct option *options, char *letters)
     options[ROWS] = (struct option){.name = "help", .val = HELP};
     options[ROWS + 1] = (struct option){.name = "version", .val = VERSION};
     options[ROWS + 2] = (struct option){.name = "top", .val = TOP};
-    options[ROWS + 3] = (struct option){0};
+    options[ROWS + 3] =
+        (struct option){.name = "flamegraph", .has_arg = optional_argument, .val = PAGE};
+    options[ROWS + 4] = (struct option){0};
     strcpy(letters, "hV");
 }
 
@@ -208,7 +213,7 @@ static void out_anchor(void)
 
 int options_apply(int argc, char **argv, struct after_run *after)
 {
-    struct option options[ROWS + 4];
+    struct option options[ROWS + 5];
     char letters[2 * ROWS + 4];
     int found;
 
@@ -222,6 +227,8 @@ int options_apply(int argc, char **argv, struct after_run *after)
                 out_judge(value);
         } else if (found == TOP) {
             after->top = true;
+        } else if (found == PAGE) {
+            after->page = optarg ? optarg : "";
         } else if (found == 'h' || found == HELP) {
             print_help();
         } else if (found == 'V' || found == VERSION) {

@@ -1,6 +1,8 @@
 /* What the command tells at the end: a few lines on stderr, each behind "selfsample: ". */
 #include "command.h"
+#include "views.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,8 +110,7 @@ static void tell_counts(const struct totals *totals)
     tell_means(totals);
 }
 
-/* As one would type it from here. */
-static const char *path_from_here(const char *path)
+const char *path_from_here(const char *path)
 {
     static char here[PATH_MAX];
     size_t length = getcwd(here, sizeof here) != NULL ? strlen(here) : 0;
@@ -169,7 +170,19 @@ static const char *picture_maker(void)
     return access(debian, X_OK) == 0 ? debian : known[0];
 }
 
-static void tell_files(const struct reports *reports)
+/* The next command to type: FILE as a page, or, where the command has none, as others draw it. */
+static void tell_picture(const char *file)
+{
+    char quoted[2 * PATH_MAX], own[2 * PATH_MAX];
+    quote(path_from_here(file), quoted, sizeof quoted);
+    quote(program_invocation_name, own, sizeof own);
+    if (page_find().head != NULL)
+        tell("for a picture: %s flamegraph %s > selfsample.html", own, quoted);
+    else
+        tell("for a picture: %s %s > selfsample.svg", picture_maker(), quoted);
+}
+
+static void tell_files(const struct reports *reports, bool picture_hint)
 {
     size_t count;
     const struct report **list = reports_with_files(reports, &count);
@@ -182,9 +195,8 @@ static void tell_files(const struct reports *reports)
              list[i]->samples, samples(list[i]->samples));
     if (count > FILES_TOLD)
         tell("and %zu more", count - FILES_TOLD);
-    char quoted[2 * PATH_MAX];
-    quote(path_from_here(list[0]->file), quoted, sizeof quoted);
-    tell("for a picture: %s %s > selfsample.svg", picture_maker(), quoted);
+    if (picture_hint)
+        tell_picture(list[0]->file);
     free(list);
 }
 
@@ -247,7 +259,7 @@ static void tell_gaps(const struct reports *reports, const struct totals *totals
     tell_too_short(reports, totals, silent + running);
 }
 
-void summary_tell(const struct reports *reports, const char *program)
+void summary_tell(const struct reports *reports, const char *program, bool picture_hint)
 {
     struct totals totals = totals_of(reports);
     if (reports->count == 0) {
@@ -258,5 +270,5 @@ void summary_tell(const struct reports *reports, const char *program)
     if (totals.processes != 0)
         tell_counts(&totals);
     tell_gaps(reports, &totals);
-    tell_files(reports);
+    tell_files(reports, picture_hint);
 }

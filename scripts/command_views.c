@@ -7,13 +7,10 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "config.h"
 
@@ -147,6 +144,7 @@ _Noreturn void view_fail(const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     fflush(stdout);
+    progress_end();
     tell("%s", line);
     exit(STATUS_FAILED);
 }
@@ -333,50 +331,4 @@ void views_apply(int argc, char **argv)
     for (size_t i = 0; i < VIEWS && argc > 1; i++)
         if (strcmp(argv[1], views[i].name) == 0)
             view_run(&views[i], argc - 1, argv + 1);
-}
-
-/* The arguments of a `top` of all files of a run, recorded with CONFIG. To be freed. */
-static char **top_arguments(const struct reports *reports, const struct config *config, int *count)
-{
-    static char name[] = "top", roots[] = "--roots=0", unit[] = "--unit=us", end[] = "--";
-    static char rate[64];
-    char **arguments = memory_or_end(calloc(reports->count + 6, sizeof(char *)));
-    *count = 0;
-    arguments[(*count)++] = name;
-    if (config->threads == CONFIG_THREADS_NONE)
-        arguments[(*count)++] = roots;
-    if (config->unit == CONFIG_UNIT_US)
-        arguments[(*count)++] = unit;
-    snprintf(rate, sizeof rate, "--rate=%u",
-             config->rate_hz < CONFIG_RATE_HZ_MAX ? config->rate_hz : CONFIG_RATE_HZ_MAX);
-    arguments[(*count)++] = rate;
-    arguments[(*count)++] = end;
-    int first_file = *count;
-    for (size_t i = 0; i < reports->count; i++)
-        if (reports->list[i].file != NULL)
-            arguments[(*count)++] = reports->list[i].file;
-    if (*count == first_file)
-        *count = 0;
-    return arguments;
-}
-
-/* In a process of its own, which may end as it likes. */
-void views_top_reports(const struct reports *reports)
-{
-    static struct config config;
-    int count;
-    sigset_t none;
-    options_of_environment(&config);
-    char **arguments = top_arguments(reports, &config, &count);
-    pid_t pid = count > 0 ? fork() : -1;
-    if (pid == 0) {
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-            _exit(STATUS_FAILED);
-        view_run(&views[0], count, arguments);
-    }
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    free(arguments);
 }

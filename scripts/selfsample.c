@@ -6,7 +6,7 @@
  *
  * selfsample snapshot|pause|resume PID: speaks with the helper of a process that runs already.
  * selfsample inline FILE...: puts inlined functions into files that were written before.
- * selfsample top|tree|merge|diff|convert ... FILE...: shows files that were written before.
+ * selfsample top|tree|merge|diff|convert|flamegraph ... FILE...: shows files that were written.
  * selfsample list, live PID: shows processes that are being profiled.
  */
 #include <stdarg.h>
@@ -34,6 +34,7 @@ int main(int argc, char **argv)
     char **program = argv + options_apply(argc, argv, &after);
     int exit_status = STATUS_USAGE;
 
+    after_judge(&after);
     if (library_preload() != 0 || reports_open(&reports) != 0)
         return STATUS_USAGE;
     int status = program_run(program, &reports, &exit_status);
@@ -43,9 +44,8 @@ int main(int argc, char **argv)
     }
     reports_wait(&reports);
     inline_reports(&reports);
-    summary_tell(&reports, program[0]);
-    if (after.top)
-        views_top_reports(&reports);
+    summary_tell(&reports, program[0], after.page == NULL);
+    after_do(&after, &reports, program[0]);
     reports_close(&reports);
     program_end_like(status);
 }

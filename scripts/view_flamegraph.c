@@ -72,6 +72,7 @@ static void print_nodes(FILE *out, const struct stacks *stacks, size_t sides)
     size_t depth_before = 0, printed = 0;
     bool counts = true;
     fputs("\"nodes\":[", out);
+    progress_begin("writing", stacks->nodes);
     for (const struct node *node = stacks->root; (node = stacks_next(node, counts)) != NULL;) {
         counts = node->total[0] != 0 || node->total[1] != 0;
         if (!counts)
@@ -81,8 +82,10 @@ static void print_nodes(FILE *out, const struct stacks *stacks, size_t sides)
         for (size_t side = 0; side < sides; side++)
             fprintf(out, ",%" PRIu64, node->self[side]);
         depth_before = node->depth;
+        progress_step(printed);
     }
     fputs("]", out);
+    progress_end();
 }
 
 static void print_page(FILE *out, const struct stacks *stacks, const struct view_options *options,
@@ -106,8 +109,7 @@ static void print_page(FILE *out, const struct stacks *stacks, const struct view
 static void judge(const struct view_options *options, size_t count)
 {
     if (page_find().head == NULL)
-        view_fail("flamegraph: this selfsample was built without the page, as npm's packages were "
-                  "missing; `make deps` and then `make` in its source folder put it in");
+        view_fail("flamegraph: %s", PAGE_IS_MISSING);
     if (options->difference && count != SIDES)
         view_fail("flamegraph --diff: two files are wanted, BEFORE and AFTER");
     if ((options->out == NULL || strcmp(options->out, "-") == 0) && isatty(STDOUT_FILENO))

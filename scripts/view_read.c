@@ -7,6 +7,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -21,6 +22,7 @@ struct reader {
     uint64_t line; /* the number of the one being looked at */
     char *buffer;
     size_t room, begin, end; /* what is not yet looked at lies between */
+    uint64_t bytes;          /* read so far */
     bool at_end;
 };
 
@@ -51,6 +53,8 @@ static void reader_fill(struct reader *reader)
         view_fail("%s: %s", reader->file, strerror(errno));
     reader->at_end = got == 0;
     reader->end += (size_t)got;
+    reader->bytes += (size_t)got;
+    progress_step(reader->bytes);
 }
 
 /* The next line, with its newline, NULL at the end. It is valid until the next call. */
@@ -148,6 +152,9 @@ static void reader_open(struct reader *reader, const char *file)
     if (reader->fd < 0)
         view_fail("%s: %s", file, strerror(errno));
     reader->buffer = memory_or_end(malloc(reader->room));
+    struct stat status;
+    bool is_sized = fstat(reader->fd, &status) == 0 && S_ISREG(status.st_mode);
+    progress_begin("reading", is_sized ? (uint64_t)status.st_size : 0);
 }
 
 void view_read(struct stacks *stacks, int side, const char *file, const char *root,
@@ -168,6 +175,7 @@ void view_read(struct stacks *stacks, int side, const char *file, const char *ro
         if (!stacks_add(stacks, node, side, count))
             damaged(&reader, "from here on the counts add up to more than 64 bits hold");
     }
+    progress_end();
     if (reader.line == 1)
         view_fail("%s:1: the file is empty: no profile", reader.file);
     if (reader.fd != STDIN_FILENO)

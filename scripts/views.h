@@ -114,6 +114,11 @@ struct page {
 
 struct page page_find(void);
 
+/* What is said where it is missing. */
+#define PAGE_IS_MISSING                                                                            \
+    "this selfsample was built without the page, as packages of npm were missing; `make deps` "    \
+    "and then `make` in its source folder put it in"
+
 /* ---- view_numbers.c: functions, shares and errors ---- */
 
 /* Sums up, into the names of STACKS, the functions: what stands behind ROOTS frames, or the last
@@ -141,6 +146,17 @@ double count_error_alone(const struct view_options *options, uint64_t count);
 
 /* What the counts are called: "samples" or "us". */
 const char *unit_name(const struct view_options *options);
+
+/* ---- view_progress.c: how far long work is, told on a terminal ---- */
+
+/* Of WHAT, a word that stays valid; WHOLE 0: not known. */
+void progress_begin(const char *what, uint64_t whole);
+
+/* DONE of it: bytes where the whole is not known. */
+void progress_step(uint64_t done);
+
+/* Takes the line away. */
+void progress_end(void);
 
 /* ---- view_table.c: text that fits a terminal ---- */
 

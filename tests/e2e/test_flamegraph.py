@@ -7,18 +7,22 @@ file, counted here.
 
 import atexit
 import math
+import os
+import pty
 import random
 import re
 import subprocess
 import time
 
 from browser import Browser
-from harness import COMMAND, Skip, expect, main, private_directory, test
+from harness import (COMMAND, Skip, bare, expect, library, main, private_directory, program, staged,
+                     test)
 
 FUNCTIONS = ["parse", "std::map<int, char*>::find(int const&)", "copy_user_[k]", "inlined_[i]", "größe",
              "libfoo.so+0x1a40", "a", "[unknown]"]
 HOSTILE = ["</script><img src=x onerror=\"document.title='harmed'\">", "<!--<script>", "&lt &#60 \"'`${0}",
            "\\u003c\\", "@PROFILE@", "<b>bold</b>", "__proto__", "constructor"]
+READY = "document.querySelector('g.frame') !== null"
 _browser = None
 
 
@@ -57,12 +61,23 @@ def made(*arguments, status=0):
     return error
 
 
+def need_page():
+    """Skips the test where the command was built without the page."""
+    made("/dev/null", status=1)
+
+
+def the_command():
+    """Where the programs of a run reach it, and the library beside it."""
+    library()
+    return staged(COMMAND)
+
+
 def opened(stacks, *options, width=1200, height=800, dark=False):
     """The page of these stacks."""
     directory = private_directory()
     folded, html = write(directory / "app.folded", stacks), directory / "app.html"
     made(*options, folded, "-o", html)
-    return browser().page(html, width, height, dark, ready="document.querySelector('g.frame') !== null")
+    return browser().page(html, width, height, dark, ready=READY)
 
 
 def quiet(page):
@@ -278,7 +293,7 @@ def difference():
     directory = private_directory()
     files = write(directory / "old.folded", before), write(directory / "new.folded", after)
     made("--diff", *files, "-o", directory / "page.html")
-    page = browser().page(directory / "page.html", ready="document.querySelector('g.frame') !== null")
+    page = browser().page(directory / "page.html", ready=READY)
     drawn = {d[0]: d for d in frames(page)}
     full = drawn["all"][3]
     expect("gone" not in drawn and abs(drawn["grown"][3] / full - 0.3) < 0.002, f"widths: {drawn}")
@@ -329,7 +344,7 @@ def bytes_that_are_no_text():
     directory = private_directory()
     (directory / "app.folded").write_bytes(b"main;\xff\xfeodd;\x01\x7f 7\n")
     made(directory / "app.folded", "-o", directory / "app.html")
-    page = browser().page(directory / "app.html", ready="document.querySelector('g.frame') !== null")
+    page = browser().page(directory / "app.html", ready=READY)
     expect(frame(page, "\ufffd\ufffdodd")[3] > 100, "not drawn")
     quiet(page)
 
@@ -392,5 +407,102 @@ def small_windows():
     quiet(page)
 
 
-if __name__ == "__main__":
-    main()
+@test
+def after_a_run():
+    """One page of all processes, with the program's status; a page that is there is left alone."""
+    need_page()
+    work = program("split")
+    result = bare(the_command(), "--flamegraph", "--unit", "us", "/bin/sh", "-c",
+                  f"{work} 300; {work} 300; touch $PPID.marker; exit 3")
+    expect(result.status == 3 and result.stdout == b"done\ndone\n", str(result))
+    told = re.search(r"flame graph: (\S+\.html) ", result.stderr.decode())
+    expect(told, f"no page is told: {result.stderr.decode()}")
+    whole = sum(profile.total() for profile in result.profiles)
+    page = browser().page(result.directory / told.group(1), ready=READY)
+    expect(text(page, "title") == "sh", text(page, "title"))
+    expect(f", {whole / 1000:.0f} ms of CPU time" in text(page, "facts"), f"{text(page, 'facts')}, wanted {whole}")
+    drawn = {d[0] for d in frames(page)}
+    expect({"all", "split"} <= drawn, f"no frame of the program: {drawn}")
+    share = sum(p.total() for p in result.profiles if "split" in p.path.name) / whole
+    expect(abs(frame(page, "split")[3] / frame(page, "all")[3] - share) < 0.002, f"split: not {share}")
+    quiet(page)
+
+
+@test
+def page_after_a_run_is_a_new_one():
+    """Beside the profile, under a name that is free; or where the option says."""
+    need_page()
+    directory = private_directory()
+    (directory / "a.html").write_text("mine")
+    for option, wanted in (("--flamegraph", "a.1.html"), (f"--flamegraph={directory}/b.html", "b.html")):
+        (directory / "a.folded").unlink(missing_ok=True)
+        result = bare(the_command(), option, "-o", directory / "a.folded", program("split"), "100")
+        expect(result.status == 0, str(result))
+        expect((directory / wanted).read_text().startswith("<!doctype html>"), f"{wanted} is no page")
+    expect((directory / "a.html").read_text() == "mine", "a page was overwritten")
+    expect(len(list(directory.glob("*.html"))) == 3, str(list(directory.iterdir())))
+
+
+def fed_slowly(terminal):
+    """What stands on stderr, a terminal or a pipe, where the profile takes its time to come."""
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    process = subprocess.Popen([str(COMMAND), "flamegraph", "-"], stdin=subprocess.PIPE, stderr=theirs,
+                               stdout=subprocess.DEVNULL)
+    os.close(theirs)
+    for _ in range(4):
+        process.stdin.write(b"main;a 1\n" * 40000)
+        process.stdin.flush()
+        time.sleep(0.3)
+    process.stdin.close()
+    said = b""
+    try:
+        while piece := os.read(ours, 1 << 16):
+            said += piece
+    except OSError:
+        pass  # a terminal whose other side is closed
+    os.close(ours)
+    expect(process.wait(30) == 0, f"{process.returncode}: {said!r}")
+    return said
+
+
+@test
+def progress():
+    """On a terminal, and it leaves nothing there; none in a pipe."""
+    need_page()
+    said = fed_slowly(terminal=True)
+    expect(b"reading" in said and b"\n" not in said and said.endswith(b"\r\x1b[K"), f"{said!r}")
+    said = fed_slowly(terminal=False)
+    expect(said == b"", f"{said!r}")
+
+
+@test
+def mistakes():
+    """Cost a line that says what to do, and leave no page."""
+    directory = private_directory()
+    folded = write(directory / "a.folded", {("main", "a"): 1})
+    for arguments, wanted in (((), "usage"), (("--diff", folded), "two files"),
+                              ((folded, directory / "none"), "No such file"),
+                              (("--rate", "0", folded), "--rate"), (("--thread", "x", folded), "'x'")):
+        said = made(*arguments, "-o", directory / "page.html", status=1)
+        expect(wanted in said and said.count("\n") == 1, f"{arguments}: {said}")
+    expect(not (directory / "page.html").exists(), "a page was left")
+    ours, theirs = pty.openpty()
+    result = subprocess.run([str(COMMAND), "flamegraph", str(folded)], stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    os.close(ours)
+    expect(result.returncode == 1 and b"-o page.html" in result.stderr, f"to a terminal: {result.stderr}")
+
+
+@test
+def licences_are_in_the_page():
+    directory = private_directory()
+    made(write(directory / "a.folded", {("main", "a"): 1}), "-o", directory / "a.html")
+    source = (directory / "a.html").read_text()
+    for wanted in ("Apache License", "d3-flame-graph 5", "d3-selection 3", "Mike Bostock",
+                   "THE SOFTWARE IS PROVIDED"):
+        expect(wanted in source, f"no {wanted!r}")
+    foreign = re.findall(r"<(?:script|link|img)[^>]* (?:src|href)=.(?!data:)[^>]*>", source)
+    expect(foreign == [], f"loads {foreign}")
+
+
+main()

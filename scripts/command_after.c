@@ -1,0 +1,170 @@
+/*
+ * What is done with the files of a run at its end: a table, a page. Each is made by the sub-command
+ * of its name, in a child of its own, which may end as it likes: the exit status of the command is
+ * the program's.
+ */
+#include "command.h"
+#include "views.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config.h"
+
+enum { OWN_ARGUMENTS = 16, NAMES_TRIED = 1000 };
+
+/* A command line that is being made. Its words live as long as this process. */
+struct words {
+    char **list;
+    int count;
+};
+
+static void words_add(struct words *words, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void words_add(struct words *words, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&words->list[words->count], format, arguments) < 0)
+        memory_or_end(NULL);
+    va_end(arguments);
+    words->count++;
+}
+
+static void say_nothing(void *context, const char *line)
+{
+    (void)context;
+    (void)line;
+}
+
+/* `selfsample VIEW`, and what has to be said of counts that this run's options made. */
+static struct words words_begin(const struct reports *reports, const char *view)
+{
+    static struct config config;
+    struct words words = {0};
+    words.list = memory_or_end(calloc(reports->count + OWN_ARGUMENTS, sizeof(char *)));
+    config_read(&config, environ, say_nothing, NULL);
+    words_add(&words, "selfsample");
+    words_add(&words, "%s", view);
+    if (config.threads == CONFIG_THREADS_NONE)
+        words_add(&words, "--roots=0");
+    if (config.unit == CONFIG_UNIT_US)
+        words_add(&words, "--unit=us");
+    words_add(&words, "--rate=%u",
+              config.rate_hz < CONFIG_RATE_HZ_MAX ? config.rate_hz : CONFIG_RATE_HZ_MAX);
+    return words;
+}
+
+static void words_add_files(struct words *words, const struct reports *reports)
+{
+    words_add(words, "--");
+    for (size_t i = 0; i < reports->count; i++)
+        if (reports->list[i].file != NULL)
+            words_add(words, "%s", reports->list[i].file);
+}
+
+/* The first file of a run; NULL where there is none. */
+static const char *file_first(const struct reports *reports)
+{
+    for (size_t i = 0; i < reports->count; i++)
+        if (reports->list[i].file != NULL)
+            return reports->list[i].file;
+    return NULL;
+}
+
+/* Runs a view, with stderr as its output. True where it did what it should. */
+static bool view_in_child(const struct words *words)
+{
+    sigset_t none;
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        if (dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+            views_apply(words->count, words->list);
+        _exit(EXIT_FAILURE);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return pid > 0 && status == 0;
+}
+
+static void top_show(const struct reports *reports)
+{
+    struct words words = words_begin(reports, "top");
+    words_add_files(&words, reports);
+    view_in_child(&words);
+}
+
+/* Makes an empty file beside FOLDED: NAME.html for NAME.folded, NAME.1.html if that is there.
+ * Returns its name, or NULL where it can't be made, which is told. */
+static char *page_make(const char *folded)
+{
+    static const char suffix[] = ".folded";
+    size_t length = strlen(folded), end = sizeof suffix - 1;
+    if (length > end && strcmp(folded + length - end, suffix) == 0)
+        length -= end;
+    for (int number = 0; number < NAMES_TRIED; number++) {
+        char *page, text[16] = "";
+        if (number > 0)
+            snprintf(text, sizeof text, ".%d", number);
+        if (asprintf(&page, "%.*s%s.html", (int)length, folded, text) < 0)
+            memory_or_end(NULL);
+        int fd = open(page, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0) {
+            close(fd);
+            return page;
+        }
+        if (errno != EEXIST) {
+            tell("%s: %s", page, strerror(errno));
+            return NULL;
+        }
+        free(page);
+    }
+    tell("%.*s.html: it is there, and so are all names like it", (int)length, folded);
+    return NULL;
+}
+
+/* PAGE is what the option said; empty: beside the first profile. */
+static void page_show(const struct reports *reports, const char *page, const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    bool is_own = page[0] == 0;
+    if (is_own && (page = page_make(file_first(reports))) == NULL)
+        return;
+    struct words words = words_begin(reports, "flamegraph");
+    words_add(&words, "--title=%s", slash ? slash + 1 : program);
+    words_add(&words, "--out=%s", page);
+    words_add_files(&words, reports);
+    if (view_in_child(&words))
+        tell("flame graph: %s (open it in a browser)", path_from_here(page));
+    else if (is_own)
+        unlink(page);
+}
+
+void after_judge(const struct after_run *after)
+{
+    if (after->page == NULL || page_find().head != NULL)
+        return;
+    tell("--flamegraph: %s; the program was not run", PAGE_IS_MISSING);
+    exit(STATUS_USAGE);
+}
+
+void after_do(const struct after_run *after, const struct reports *reports, const char *program)
+{
+    if (file_first(reports) == NULL)
+        return;
+    if (after->top)
+        top_show(reports);
+    if (after->page != NULL)
+        page_show(reports, after->page, program);
+}
