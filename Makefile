@@ -44,13 +44,14 @@ LIB_LINK  := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-z,noexecstack -Wl,
 
 CORE_SOURCES    := $(wildcard core/*.c)
 PRELOAD_SOURCES := $(wildcard preload/*.c)
-CORE_OBJECTS    := $(CORE_SOURCES:%.c=$(B)/lib/%.o) \
-                   $(if $(wildcard core/options.gperf),$(B)/lib/options.o)
+# Made from core/options.gperf and core/pprof.proto.
+GENERATED       := options pprof.pb-c
+CORE_OBJECTS    := $(CORE_SOURCES:%.c=$(B)/lib/%.o) $(GENERATED:%=$(B)/lib/%.o)
 LIB_OBJECTS     := $(CORE_OBJECTS) $(PRELOAD_SOURCES:%.c=$(B)/lib/%.o)
 # Objects from Debian's static archives, renamed and localized by their own recipes.
 FOREIGN_OBJECTS := $(if $(wildcard scripts/demangler.mk),$(B)/demangler.o)
 FOREIGN_LINK    :=
--include scripts/demangler.mk scripts/lzma.mk
+-include scripts/demangler.mk scripts/lzma.mk scripts/pprof.mk
 
 # Needs libdw, and is left out without it: the command then says so.
 HAS_LIBDW       := $(shell pkg-config --exists "libdw >= 0.171" 2>/dev/null && echo yes)
@@ -70,7 +71,7 @@ $(B)/libselfsample.so: $(LIB_OBJECTS) $(FOREIGN_OBJECTS) preload/exports.map
 # The command judges its options by core's own reader; the linker takes what that needs.
 $(B)/selfsample: $(COMMAND_OBJECTS) $(B)/lib/core.a
 	@echo "  LINK    $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(PPROF_ARCHIVES) -lm
 
 $(B)/selfsample-inline: $(INLINE_OBJECTS) $(B)/demangler.o $(B)/lib/core.a
 	@echo "  LINK    $@"
@@ -98,18 +99,19 @@ $(B)/options.c: core/options.gperf
 	$(Q)$(GPERF) --output-file=$@ $<
 
 $(B)/lib/core/mem.o: LIB_FLAGS += $(MEM_FLAGS)
+$(B)/lib/pprof.pb-c.o: LIB_FLAGS += -DNDEBUG
 
-$(B)/lib/%.o: %.c $(B)/flags
+$(B)/lib/%.o: %.c $(B)/flags | $(B)/pprof.pb-c.h
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
 	$(Q)$(COMPILE) $(LIB_FLAGS) -c -o $@ $<
 
-$(B)/lib/options.o: $(B)/options.c $(B)/flags
+$(GENERATED:%=$(B)/lib/%.o): $(B)/lib/%.o: $(B)/%.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
 	$(Q)$(COMPILE) $(LIB_FLAGS) -c -o $@ $<
 
-$(B)/command/%.o: %.c $(B)/flags $(B)/libdir
+$(B)/command/%.o: %.c $(B)/flags $(B)/libdir | $(B)/pprof.pb-c.h
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
 	$(Q)$(COMPILE) -DSELFSAMPLE_VERSION='"$(VERSION)"' -DSELFSAMPLE_LIBDIR='"$(LIBDIR)"' \
@@ -130,8 +132,7 @@ $(eval $(call stamp,libdir,$(LIBDIR) $(LIBEXECDIR) $(VERSION)))
 # core once more, as a program of the system would have it: libc's memcpy, sanitizers if SAN says so.
 U          := $(B)/$(if $(SAN),san-$(subst $(comma),-,$(SAN)),unit)
 UNIT_FLAGS := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all)
-UNIT_CORE  := $(patsubst %.c,$(U)/%.o,$(filter-out core/mem.c,$(CORE_SOURCES))) \
-              $(if $(wildcard core/options.gperf),$(U)/options.o)
+UNIT_CORE  := $(patsubst %.c,$(U)/%.o,$(filter-out core/mem.c,$(CORE_SOURCES))) $(GENERATED:%=$(U)/%.o)
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(U)/%,$(wildcard tests/unit/test_*.c))
 
 .PHONY: unit
@@ -141,11 +142,11 @@ $(U)/libcore.a: $(UNIT_CORE)
 	@echo "  AR      $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(U)/options.o: $(B)/options.c $(B)/flags
+$(GENERATED:%=$(U)/%.o): $(U)/%.o: $(B)/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(Q)$(COMPILE) $(UNIT_FLAGS) -c -o $@ $<
 
-$(U)/core/%.o: core/%.c $(B)/flags
+$(U)/core/%.o: core/%.c $(B)/flags | $(B)/pprof.pb-c.h
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
 	$(Q)$(COMPILE) $(UNIT_FLAGS) -c -o $@ $<
@@ -195,7 +196,7 @@ unit-sanitized:
 # Needs clang. New inputs are kept in $(B)/fuzz; what is worth keeping goes to tests/fuzz by hand.
 F          := $(B)/fuzz
 FUZZ_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-FUZZ_CORE  := $(patsubst %.c,$(F)/%.o,$(filter-out core/mem.c,$(CORE_SOURCES))) $(F)/options.o
+FUZZ_CORE  := $(patsubst %.c,$(F)/%.o,$(filter-out core/mem.c,$(CORE_SOURCES))) $(GENERATED:%=$(F)/%.o)
 FUZZERS    := $(patsubst tests/fuzz/%.c,$(F)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: fuzz
@@ -214,12 +215,12 @@ $(F)/fuzz_%.o: tests/fuzz/fuzz_%.c
 	@echo "  FUZZ    $@"
 	$(Q)clang $(filter-out $(firstword $(COMPILE)),$(COMPILE)) $(FUZZ_FLAGS) -fsanitize=fuzzer -c -o $@ $<
 
-$(F)/core/%.o: core/%.c
+$(F)/core/%.o: core/%.c | $(B)/pprof.pb-c.h
 	@mkdir -p $(@D)
 	@echo "  FUZZ    $@"
 	$(Q)clang $(filter-out $(firstword $(COMPILE)),$(COMPILE)) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -c -o $@ $<
 
-$(F)/options.o: $(B)/options.c
+$(GENERATED:%=$(F)/%.o): $(F)/%.o: $(B)/%.c
 	@mkdir -p $(@D)
 	$(Q)clang $(filter-out $(firstword $(COMPILE)),$(COMPILE)) $(FUZZ_FLAGS) -c -o $@ $<
 

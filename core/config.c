@@ -20,6 +20,7 @@ struct reading {
     void *context;
     const char *name; /* of the option, behind the prefix */
     const char *value;
+    bool threads_chosen;
 };
 
 struct number_range {
@@ -43,6 +44,7 @@ static const struct number_range checkpoint_range = {
 
 /* Words in the order of their enum; a NULL ends them. */
 static const char *const kernel_words[] = {"auto", "yes", "no", NULL};
+static const char *const format_words[] = {"folded", "pprof", NULL};
 static const char *const threads_words[] = {"name", "tid", "none", NULL};
 static const char *const unit_words[] = {"samples", "us", NULL};
 static const char *const seccomp_words[] = {"stay", "end", NULL};
@@ -210,7 +212,7 @@ static void complain_name(const struct reading *reading)
     reading->complain(reading->context, line);
 }
 
-static void option_read(struct config *config, const struct reading *reading, enum option_id id)
+static void option_read(struct config *config, struct reading *reading, enum option_id id)
 {
     switch (id) {
     case OPTION_OUT:
@@ -228,6 +230,7 @@ static void option_read(struct config *config, const struct reading *reading, en
         break;
     case OPTION_THREADS:
         config->threads = read_word(reading, threads_words, config->threads);
+        reading->threads_chosen = true;
         break;
     case OPTION_UNIT:
         config->unit = read_word(reading, unit_words, config->unit);
@@ -252,6 +255,9 @@ static void option_read(struct config *config, const struct reading *reading, en
         break;
     case OPTION_INLINE:
         config->inlined = read_word(reading, switch_words, config->inlined);
+        break;
+    case OPTION_FORMAT:
+        config->format = read_word(reading, format_words, config->format);
         break;
     case OPTION_REPORT:
         read_string(reading, config->report_path, sizeof config->report_path);
@@ -295,4 +301,11 @@ void config_read(struct config *config, char *const *environment,
             memcmp(variable, CONFIG_PREFIX, prefix) == 0)
             variable_read(config, &reading, variable + prefix, length - prefix);
     }
+    if (config->format != CONFIG_FORMAT_PPROF)
+        return;
+    if (!reading.threads_chosen)
+        config->threads = CONFIG_THREADS_TID;
+    if (config->inlined)
+        complain(context, "selfsample: SELFSAMPLE_INLINE=yes: not with SELFSAMPLE_FORMAT=pprof; "
+                          "inlined functions are not shown");
 }

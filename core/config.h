@@ -25,6 +25,7 @@
 
 enum config_kernel { CONFIG_KERNEL_AUTO, CONFIG_KERNEL_YES, CONFIG_KERNEL_NO };
 enum config_threads { CONFIG_THREADS_NAME, CONFIG_THREADS_TID, CONFIG_THREADS_NONE };
+enum config_format { CONFIG_FORMAT_FOLDED, CONFIG_FORMAT_PPROF };
 enum config_unit { CONFIG_UNIT_SAMPLES, CONFIG_UNIT_US };
 
 struct config {
@@ -32,14 +33,16 @@ struct config {
     unsigned rate_hz;     /* of a thread's CPU time, as asked: what is had may be less */
     unsigned stack_bytes; /* copied with a sample, a multiple of 8; 0: to be chosen */
     enum config_kernel kernel;
-    enum config_threads threads;
-    enum config_unit unit;
+    enum config_format format;
+    enum config_threads threads;  /* default: by name, in pprof files by tid */
+    enum config_unit unit;        /* of folded files */
     char only[CONFIG_ONLY_BYTES]; /* see pattern_list_match; "": every program */
     bool children;
     bool enabled;
     bool summary;
     bool seccomp_end;                      /* the profile ends where the app enters seccomp */
-    bool inlined;                          /* leave what it takes to show inlined functions */
+    bool inlined;                          /* leave what it takes to show inlined functions, which
+                                              goes for folded files only */
     unsigned checkpoint_seconds;           /* 0: none */
     char report_path[CONFIG_REPORT_BYTES]; /* the FIFO of the selfsample command; "": none */
 };
@@ -54,5 +57,11 @@ struct config {
  */
 void config_read(struct config *config, char *const *environment,
                  void (*complain)(void *context, const char *line), void *context);
+
+/* Is there to be a file of places (places.h)? */
+static inline bool config_has_places(const struct config *config)
+{
+    return config->inlined && config->format == CONFIG_FORMAT_FOLDED;
+}
 
 #endif

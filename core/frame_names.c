@@ -115,7 +115,7 @@ static void name_others(struct frame_names *names, uint32_t module, const uint32
         name_jit(names, requests, count, arena);
     for (uint32_t i = 0; i < count; i++) {
         const char *name = requests[i].name;
-        if (module == FRAME_OF_TEXT)
+        if (module == FRAME_OF_TEXT || module == FRAME_OF_THREAD || module == FRAME_OF_LABEL)
             name = stack_text(names->stacks, requests[i].vaddr);
         else if (module == FRAME_OF_JIT)
             name = piece_name(names, (uint32_t)requests[i].vaddr, arena);

@@ -161,8 +161,10 @@ int outpath_expand(struct text *names, const char *pattern, const struct outpath
     const struct expansion expansion = {names, facts, complain, context};
     size_t before = names->length;
     pattern_put(&expansion, pattern);
-    if (names->length == before || names->start[names->length - 1] == '/')
+    if (names->length == before || names->start[names->length - 1] == '/') {
         pattern_put(&expansion, OUTPATH_DEFAULT);
+        text_put(names, facts->ending);
+    }
     return names->cut ? -ENAMETOOLONG : 0;
 }
 
@@ -181,13 +183,21 @@ bool outpath_number(struct text *path, const char *names, uint64_t counter)
     return numbered;
 }
 
-void outpath_with_suffix(struct text *text, const char *path, unsigned n)
+/* Where the ending of PATH begins; at its end where it has none. */
+static const char *ending_of(const char *path)
 {
     const char *base = outpath_base(path);
-    const char *ending = path + strlen(path);
-    for (const char *c = base; n != 0 && *c != '\0'; c++)
+    const char *end = path + strlen(path), *ending = end;
+    for (const char *c = base; *c != '\0'; c++)
         if (*c == '.' && c > base)
             ending = c;
+    const char *pprof = end - (sizeof OUTPATH_PPROF - 1);
+    return pprof > base && text_equal(pprof, OUTPATH_PPROF) ? pprof : ending;
+}
+
+void outpath_with_suffix(struct text *text, const char *path, unsigned n)
+{
+    const char *ending = n != 0 ? ending_of(path) : path + strlen(path);
     text_put_bytes(text, path, (size_t)(ending - path));
     if (n == 0)
         return;

@@ -22,13 +22,16 @@
 
 #include "text.h"
 
-#define OUTPATH_DEFAULT "selfsample.%e.%p.folded"
+#define OUTPATH_DEFAULT "selfsample.%e.%p" /* with the ending of the format behind it */
+#define OUTPATH_FOLDED  ".folded"
+#define OUTPATH_PPROF   ".pb.gz"
 #define OUTPATH_BYTES   4096u /* PATH_MAX: what the kernel takes, the NUL included */
 
 struct outpath_facts {
     int pid;
     const char *program; /* a name or a path, of which the last part counts */
     const char *host;
+    const char *ending;     /* of the default name */
     uint64_t start_seconds; /* since 1970-01-01 UTC; past the year 9999 shown as its end */
     char *const
         *environment; /* as environ is: in the app's constructor only, the app may free it */
@@ -47,8 +50,8 @@ int outpath_expand(struct text *names, const char *pattern, const struct outpath
  * one. */
 bool outpath_number(struct text *path, const char *names, uint64_t counter);
 
-/* Appends PATH with .N before the ending of its last part: a.folded is a.1.folded, a is a.1. For N
- * 0, PATH as it is. */
+/* Appends PATH with .N before the ending of its last part: a.folded is a.1.folded, a.pb.gz is
+ * a.1.pb.gz, a is a.1. For N 0, PATH as it is. */
 void outpath_with_suffix(struct text *text, const char *path, unsigned n);
 
 /* The last part of PATH: where it starts. PATH itself where there is no slash. */

@@ -5,6 +5,7 @@
 #include "frame_names.h"
 #include "message.h"
 #include "places.h"
+#include "pprof_profile.h"
 #include "summary.h"
 #include "sys.h"
 
@@ -85,6 +86,7 @@ void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
     *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
+    publisher->began_ns = sys_clock_ns(CLOCK_REALTIME);
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
     kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
     kernel_refusal_put(publisher);
@@ -122,7 +124,7 @@ static int out_ready(struct publisher *publisher)
         outfile_close(publisher->out);
     else if ((publisher->out = arena_alloc(&publisher->arena, sizeof *publisher->out)) == NULL)
         return -ENOMEM;
-    if (publisher->session->config.inlined && publisher->places == NULL)
+    if (config_has_places(&publisher->session->config) && publisher->places == NULL)
         publisher->places = arena_alloc(&publisher->arena, sizeof *publisher->places);
     char name[OUTPATH_BYTES];
     struct text path = text_over(name, sizeof name);
@@ -170,6 +172,39 @@ static void write_places(struct publisher *publisher, struct name_source names,
     notice(publisher, buffer);
 }
 
+/* NAMED into OUT, in the format that is asked for. Errors are OUT's. */
+static void write_format(const struct publisher *publisher, const struct named_profile *named,
+                         struct outfile *out, struct arena *scratch)
+{
+    const struct session *session = publisher->session;
+    if (session->config.format == CONFIG_FORMAT_FOLDED) {
+        folded_write(named, out, scratch);
+        return;
+    }
+    char buffer[SESSION_PROGRAM_BYTES + 64];
+    struct text comment = text_over(buffer, sizeof buffer);
+    text_put(&comment, "selfsample of ");
+    text_put(&comment, session->program);
+    text_put(&comment, ", process ");
+    text_put_i64(&comment, session->app_pid);
+    uint64_t now_ns = sys_clock_ns(CLOCK_REALTIME);
+    const struct pprof_facts facts = {
+        .began_ns = publisher->began_ns,
+        .duration_ns = now_ns > publisher->began_ns ? now_ns - publisher->began_ns : 0,
+        .period_ns = session->period_ns,
+        .comment = buffer,
+    };
+    pprof_profile_write(named, &publisher->collector->stacks, &facts, out, scratch);
+}
+
+/* What a count of 1 stands for in the file. */
+static uint64_t unit_ns(const struct session *session)
+{
+    bool is_folded = session->config.format == CONFIG_FORMAT_FOLDED;
+    return folded_unit_ns(is_folded ? session->config.unit : CONFIG_UNIT_SAMPLES,
+                          session->period_ns);
+}
+
 /* Names, lines, file, into an OUT that has been begun; PLACES beside it unless it is NULL.
  * 0 or -errno. */
 static int write_into(struct publisher *publisher, struct outfile *out, struct outfile *places)
@@ -187,9 +222,9 @@ static int write_into(struct publisher *publisher, struct outfile *out, struct o
     const struct named_profile named = {
         .profile = &publisher->collector->profile,
         .names = source,
-        .unit_ns = folded_unit_ns(session->config.unit, session->period_ns),
+        .unit_ns = unit_ns(session),
     };
-    folded_write(&named, out, &scratch);
+    write_format(publisher, &named, out, &scratch);
     arena_destroy(&scratch);
     int result = outfile_commit(out);
     if (result == 0 && places != NULL)
@@ -359,7 +394,7 @@ int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t a
     struct outfile *out = arena_alloc(&publisher->arena, sizeof *out), *places = NULL;
     if (out == NULL)
         return -ENOMEM;
-    if (publisher->session->config.inlined)
+    if (config_has_places(&publisher->session->config))
         places = arena_alloc(&publisher->arena, sizeof *places);
     int result = outfile_init(out, AT_FDCWD, path);
     if (result == 0)

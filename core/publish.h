@@ -22,6 +22,7 @@ struct publisher {
     struct arena arena;           /* of the names of one writing, and of the file's buffer */
     struct outfile *out;          /* once the first writing began */
     struct outfile *places;       /* beside it; NULL: inlined functions are not asked for */
+    uint64_t began_ns;            /* what the next file tells of, since 1970 */
     bool out_is_kept;             /* the next writing replaces its file: no %n in the name, or it
                                      is the only one that may still be had */
     struct kernel_symbols kernel; /* may be got ready while the app runs */

@@ -76,6 +76,7 @@ static void out_path_expand(struct session *session, char *const *environment)
         .host = host,
         .start_seconds = sys_clock_ns(CLOCK_REALTIME) / 1000000000u,
         .environment = environment,
+        .ending = session->config.format == CONFIG_FORMAT_PPROF ? OUTPATH_PPROF : OUTPATH_FOLDED,
     };
     struct utsname_field {
         char fields[6][65];

@@ -36,45 +36,49 @@ int stack_builder_init(struct stack_builder *builder, struct modules *modules,
     return complete ? 0 : -ENOMEM;
 }
 
-/* The frame of a text; the same text is always the same frame. */
-static uint32_t text_frame(struct stack_builder *builder, const char *text, bool may_be_known,
-                           uint32_t *index)
+/* The index of a text; the same text has the same, if it is looked for. UINT32_MAX: no memory. */
+static uint32_t text_index(struct stack_builder *builder, const char *text, bool may_be_known)
 {
-    for (uint32_t i = 0; may_be_known && i < builder->texts.count; i++) {
-        if (text_equal(sequence_at(&builder->texts, i), text)) {
-            *index = i;
-            return profile_frame(builder->profile, FRAME_OF_TEXT, i);
-        }
-    }
+    for (uint32_t i = 0; may_be_known && i < builder->texts.count; i++)
+        if (text_equal(sequence_at(&builder->texts, i), text))
+            return i;
     char *kept = sequence_append(&builder->texts);
     if (kept == NULL)
-        return PROFILE_NONE;
+        return UINT32_MAX;
     struct text copy = text_over(kept, STACK_TEXT_BYTES);
     text_put(&copy, text);
-    *index = builder->texts.count - 1;
-    return profile_frame(builder->profile, FRAME_OF_TEXT, *index);
+    return builder->texts.count - 1;
+}
+
+static uint32_t text_frame(struct stack_builder *builder, uint32_t kind, const char *text)
+{
+    uint32_t index = text_index(builder, text, true);
+    return index == UINT32_MAX ? PROFILE_NONE : profile_frame(builder->profile, kind, index);
 }
 
 static uint32_t fixed_frame(struct stack_builder *builder, const char *text)
 {
-    uint32_t index;
-    return text_frame(builder, text, true, &index);
+    return text_frame(builder, FRAME_OF_TEXT, text);
 }
 
 /* The thread's own frame, by its name of now. */
 static uint32_t thread_frame(struct stack_builder *builder, struct thread *thread)
 {
-    if (thread->text != UINT32_MAX)
-        return profile_frame(builder->profile, FRAME_OF_TEXT, thread->text);
-    char buffer[STACK_TEXT_BYTES];
-    struct text text = text_over(buffer, sizeof buffer);
-    folded_clean_name(&text, thread->name[0] != '\0' ? thread->name : "?");
     bool by_tid = builder->threads == CONFIG_THREADS_TID;
-    if (by_tid) {
-        text_put_char(&text, '/');
-        text_put_u64(&text, (uint64_t)thread->tid);
+    if (thread->text == UINT32_MAX) {
+        char buffer[STACK_TEXT_BYTES];
+        struct text text = text_over(buffer, sizeof buffer);
+        folded_clean_name(&text, thread->name[0] != '\0' ? thread->name : "?");
+        if (by_tid) {
+            text_put_char(&text, '/');
+            text_put_u64(&text, (uint64_t)thread->tid);
+        }
+        thread->text = text_index(builder, buffer, !by_tid);
     }
-    return text_frame(builder, buffer, !by_tid, &thread->text);
+    if (thread->text == UINT32_MAX)
+        return PROFILE_NONE;
+    uint64_t id = by_tid ? (uint64_t)thread->tid << 32 : 0;
+    return profile_frame(builder->profile, FRAME_OF_THREAD, thread->text | id);
 }
 
 /* The frame of a label that is not LABEL_NONE. */
@@ -85,7 +89,7 @@ static uint32_t label_frame(struct stack_builder *builder, uint32_t label)
     char buffer[STACK_TEXT_BYTES];
     struct text text = text_over(buffer, sizeof buffer);
     folded_clean_name(&text, label_text(builder->labels, label));
-    uint32_t frame = fixed_frame(builder, buffer);
+    uint32_t frame = text_frame(builder, FRAME_OF_LABEL, buffer);
     builder->label_frames[label] = frame + 1; /* of PROFILE_NONE: 0 */
     return frame;
 }
@@ -215,7 +219,8 @@ void stack_frames_book(struct stack_builder *builder, struct thread *thread, con
         profile_top_up(profile, node, weight_ns);
 }
 
-const char *stack_text(const struct stack_builder *builder, uint64_t index)
+const char *stack_text(const struct stack_builder *builder, uint64_t address)
 {
-    return index < builder->texts.count ? sequence_at(&builder->texts, (uint32_t)index) : "?";
+    uint32_t index = (uint32_t)address;
+    return index < builder->texts.count ? sequence_at(&builder->texts, index) : "?";
 }

@@ -24,6 +24,8 @@
 #define FRAME_OF_KERNEL  0xfffffff1u
 #define FRAME_OF_UNKNOWN 0xfffffff2u /* an address where no code is known */
 #define FRAME_OF_JIT     0xfffffff3u /* the address is a piece of the perf map */
+#define FRAME_OF_THREAD  0xfffffff4u /* as of a text, and frame_thread_id */
+#define FRAME_OF_LABEL   0xfffffff5u /* as of a text */
 
 #define STACK_TEXT_BYTES        72u
 #define STACK_KERNEL_FRAMES_MAX 256u
@@ -65,7 +67,14 @@ size_t stack_frames(struct stack_builder *builder, struct thread *thread,
 void stack_frames_book(struct stack_builder *builder, struct thread *thread, const char *what,
                        uint64_t weight_ns);
 
-/* The text of a FRAME_OF_TEXT. */
-const char *stack_text(const struct stack_builder *builder, uint64_t index);
+/* The text of a FRAME_OF_TEXT, FRAME_OF_THREAD or FRAME_OF_LABEL. */
+const char *stack_text(const struct stack_builder *builder, uint64_t address);
+
+/* The thread that a FRAME_OF_THREAD is of, whose text then ends in "/ID"; 0 where threads of one
+ * name are one frame. */
+static inline uint32_t frame_thread_id(uint64_t address)
+{
+    return (uint32_t)(address >> 32);
+}
 
 #endif

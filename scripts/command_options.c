@@ -25,7 +25,9 @@ static const struct option_row {
 } rows[] = {
     {"out", 'o', "SELFSAMPLE_OUT", NULL, "PATTERN",
      "files to write; %p pid, %e program, %h host, %t time, %n counter\n"
-     "(default " OUTPATH_DEFAULT "; DIR/ puts them there)"},
+     "(default " OUTPATH_DEFAULT OUTPATH_FOLDED "; DIR/ puts them there)"},
+    {"format", 'f', "SELFSAMPLE_FORMAT", NULL, "FORMAT",
+     "of the files: folded (default), pprof (then they end in " OUTPATH_PPROF ")"},
     {"rate", 'r', "SELFSAMPLE_RATE", NULL, "HZ", "samples per second of CPU time (default 999)"},
     {"stack", 's', "SELFSAMPLE_STACK", NULL, "BYTES",
      "of stack copied, up to 65528 (default automatic)"},
@@ -182,7 +184,8 @@ static void out_directory_judge(const char *out)
 static void out_judge(const char *out)
 {
     static char names[OUTPATH_BYTES];
-    const struct outpath_facts facts = {.program = "", .host = "", .environment = environ};
+    const struct outpath_facts facts = {
+        .program = "", .host = "", .ending = "", .environment = environ};
     struct text text = text_over(names, sizeof names);
     outpath_expand(&text, out, &facts, refuse_value, NULL);
     out_directory_judge(out);
@@ -197,7 +200,7 @@ static void out_anchor(void)
     char here[PATH_MAX / 2], pattern[PATH_MAX];
     const char *out = getenv("SELFSAMPLE_OUT");
     if (out == NULL)
-        out = OUTPATH_DEFAULT;
+        out = ""; /* of the pattern there will be left a directory: the default name in it */
     if (out[0] == '/' || strncmp(out, "%{", 2) == 0 || getcwd(here, sizeof here) == NULL)
         return;
     size_t used = 0;
@@ -209,6 +212,19 @@ static void out_anchor(void)
     int rest = snprintf(pattern + used, sizeof pattern - used, "%s%s", used == 1 ? "" : "/", out);
     if (used + (size_t)rest < CONFIG_OUT_BYTES)
         setenv("SELFSAMPLE_OUT", pattern, 1);
+}
+
+/* What options say together. */
+static void options_judge(void)
+{
+    static struct config config;
+    options_of_environment(&config);
+    if (!config.inlined || config_has_places(&config))
+        return;
+    tell(
+        "--inline: not with --format pprof; make a folded profile, and convert it; the program was "
+        "not run");
+    exit(STATUS_USAGE);
 }
 
 int options_apply(int argc, char **argv, struct after_run *after)
@@ -240,6 +256,7 @@ int options_apply(int argc, char **argv, struct after_run *after)
     }
     if (optind == argc)
         usage();
+    options_judge();
     out_anchor();
     return optind;
 }

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config.h"
+
 enum {
     FILES_TOLD = 5,
     EXPLAINED_MS = 200, /* less time than this needs no explanation */
@@ -173,11 +175,15 @@ static const char *picture_maker(void)
 /* The next command to type: FILE as a page, or, where the command has none, as others draw it. */
 static void tell_picture(const char *file)
 {
+    static struct config config;
     char quoted[2 * PATH_MAX], own[2 * PATH_MAX];
     quote(path_from_here(file), quoted, sizeof quoted);
     quote(program_invocation_name, own, sizeof own);
+    options_of_environment(&config);
     if (page_find().head != NULL)
         tell("for a picture: %s flamegraph %s > selfsample.html", own, quoted);
+    else if (config.format == CONFIG_FORMAT_PPROF)
+        tell("for a picture: go tool pprof -http=: %s", quoted);
     else
         tell("for a picture: %s %s > selfsample.svg", picture_maker(), quoted);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "utf8.h"
+
 FILE *view_output_open(const struct view_options *options)
 {
     if (options->out == NULL || strcmp(options->out, "-") == 0)
@@ -24,19 +26,6 @@ void view_output_close(FILE *out, const struct view_options *options)
     if (failed)
         view_fail("%s: not all was written: %s", out == stdout ? "stdout" : options->out,
                   errno ? strerror(errno) : "an error");
-}
-
-size_t utf8_bytes(const unsigned char *text)
-{
-    unsigned char c = text[0];
-    size_t bytes = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((c == 0xe0 && text[1] < 0xa0) || (c == 0xed && text[1] > 0x9f) ||
-        (c == 0xf0 && text[1] < 0x90) || (c == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return bytes;
 }
 
 void json_print(FILE *out, const char *string)

@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "utf8.h"
+
 enum { WIDTH_DEFAULT = 80, WIDTH_MIN = 40, WIDTH_MAX = 10000 };
 enum { KIND_CHARACTERS = 4 }; /* _[k] */
 

@@ -66,10 +66,6 @@ _Noreturn void view_fail(const char *format, ...) __attribute__((format(printf, 
 FILE *view_output_open(const struct view_options *options);
 void view_output_close(FILE *out, const struct view_options *options);
 
-/* Bytes of the UTF-8 character at TEXT, a string; 0 where there is none, a surrogate or one in more
- * bytes than it needs included. */
-size_t utf8_bytes(const unsigned char *text);
-
 /* Prints the characters of a JSON string, without its quotes. What is no UTF-8 becomes U+FFFD. It
  * may stand in a script of an HTML page: < is escaped, so that nothing ends the script. */
 void json_print(FILE *out, const char *string);

@@ -157,7 +157,7 @@ static uint64_t weight_of(const char *name)
             root = profile_node_at(profile, root)->parent;
         const struct profile_frame *frame =
             profile_frame_at(profile, profile_node_at(profile, root)->frame);
-        if (frame->module == FRAME_OF_TEXT &&
+        if (frame->module == FRAME_OF_THREAD &&
             strcmp(stack_text(&collector.stacks, frame->address), name) == 0)
             sum += profile_node_at(profile, i)->weight_ns;
     }
@@ -316,7 +316,7 @@ static uint64_t weight_under(const char *label)
             second = profile_node_at(profile, second)->parent;
         const struct profile_node *node = profile_node_at(profile, second);
         const struct profile_frame *frame = profile_frame_at(profile, node->frame);
-        if (node->depth == 2 && frame->module == FRAME_OF_TEXT &&
+        if (node->depth == 2 && frame->module == FRAME_OF_LABEL &&
             strcmp(stack_text(&collector.stacks, frame->address), label) == 0)
             sum += profile_node_at(profile, i)->weight_ns;
     }

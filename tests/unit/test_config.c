@@ -39,6 +39,7 @@ TEST(defaults)
     CHECK_U64(config.kernel, CONFIG_KERNEL_AUTO);
     CHECK_U64(config.threads, CONFIG_THREADS_NAME);
     CHECK_U64(config.unit, CONFIG_UNIT_SAMPLES);
+    CHECK_U64(config.format, CONFIG_FORMAT_FOLDED);
     CHECK_STR(config.only, "");
     CHECK(config.children && config.enabled && !config.summary && !config.seccomp_end);
     CHECK(!config.inlined);
@@ -178,7 +179,7 @@ TEST(wrong_words)
 
 #define ALL                                                                                        \
     "; options are OUT RATE STACK KERNEL THREADS UNIT ONLY CHILDREN ENABLED SUMMARY "              \
-    "CHECKPOINT SECCOMP INLINE\n"
+    "CHECKPOINT SECCOMP INLINE FORMAT\n"
 
 TEST(wrong_names)
 {
@@ -230,6 +231,28 @@ TEST(every_mistake_has_its_line)
     READ("SELFSAMPLE_A=1", "SELFSAMPLE_RATE=x", "SELFSAMPLE_B=1", "SELFSAMPLE_UNIT=us");
     CHECK_U64(line_count, 3);
     CHECK_U64(config.unit, CONFIG_UNIT_US);
+}
+
+TEST(pprof_tells_threads_apart_and_has_no_places)
+{
+    READ("SELFSAMPLE_FORMAT=pprof");
+    CHECK_STR(lines, "");
+    CHECK_U64(config.format, CONFIG_FORMAT_PPROF);
+    CHECK_U64(config.threads, CONFIG_THREADS_TID);
+    READ("SELFSAMPLE_THREADS=name", "SELFSAMPLE_FORMAT=pprof");
+    CHECK_U64(config.threads, CONFIG_THREADS_NAME);
+    READ("SELFSAMPLE_FORMAT=pprof", "SELFSAMPLE_THREADS=none", "SELFSAMPLE_INLINE=yes");
+    CHECK_U64(config.threads, CONFIG_THREADS_NONE);
+    CHECK(!config_has_places(&config));
+    CHECK_STR(lines, "selfsample: SELFSAMPLE_INLINE=yes: not with SELFSAMPLE_FORMAT=pprof; inlined "
+                     "functions are not shown\n");
+    READ("SELFSAMPLE_FORMAT=folded", "SELFSAMPLE_INLINE=yes");
+    CHECK_U64(config.format, CONFIG_FORMAT_FOLDED);
+    CHECK(config_has_places(&config));
+    CHECK_STR(lines, "");
+    READ("SELFSAMPLE_FORMAT=pprofs");
+    CHECK_STR(lines, "selfsample: SELFSAMPLE_FORMAT=pprofs: no such value; nearest is pprof; "
+                     "allowed is folded or pprof; folded is used\n");
 }
 
 TEST(names_and_numbers_of_options_agree)

@@ -21,6 +21,7 @@ static const struct outpath_facts facts = {
     .pid = 123,
     .program = "/usr/bin/python3.11",
     .host = "box",
+    .ending = OUTPATH_FOLDED,
     .start_seconds = 1709251199, /* 2024-02-29 23:59:59, by `date -u -d @1709251199` */
     .environment = environment,
 };
@@ -56,11 +57,15 @@ TEST(every_placeholder)
 
 TEST(the_default_name)
 {
-    CHECK_STR(expand(OUTPATH_DEFAULT), "selfsample.python3.11.123.folded");
+    CHECK_STR(expand(OUTPATH_DEFAULT), "selfsample.python3.11.123");
     CHECK_STR(expand(""), "selfsample.python3.11.123.folded");
     CHECK_STR(expand("/tmp/"), "/tmp/selfsample.python3.11.123.folded");
     CHECK_STR(expand("%{HOME}/"), "/home/u/selfsample.python3.11.123.folded");
     CHECK_STR(expand("%{EMPTY}"), "selfsample.python3.11.123.folded");
+    struct outpath_facts pprof = facts;
+    pprof.ending = OUTPATH_PPROF;
+    CHECK_STR(expand_with("/tmp/", &pprof), "/tmp/selfsample.python3.11.123.pb.gz");
+    CHECK_STR(expand_with("mine", &pprof), "mine");
 }
 
 TEST(variables)
@@ -162,6 +167,9 @@ static const char *suffixed(const char *path, unsigned n)
 
 TEST(suffixes_stand_before_the_ending)
 {
+    CHECK_STR(suffixed("/d.x/a.pb.gz", 0), "/d.x/a.pb.gz");
+    CHECK_STR(suffixed("/d.x/a.pb.gz", 3), "/d.x/a.3.pb.gz");
+    CHECK_STR(suffixed("/d.x/.pb.gz", 3), "/d.x/.pb.3.gz");
     CHECK_STR(suffixed("a.folded", 0), "a.folded");
     CHECK_STR(suffixed("a.folded", 1), "a.1.folded");
     CHECK_STR(suffixed("a.b.folded", 12), "a.b.12.folded");

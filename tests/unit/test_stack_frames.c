@@ -59,10 +59,10 @@ static struct record user_record(void)
                                       .stack_bytes = sizeof stack}};
 }
 
-static void check_text_frame(uint32_t frame, const char *text)
+static void check_text_frame(uint32_t frame, uint32_t kind, const char *text)
 {
     REQUIRE(frame < profile_frame_count(&profile));
-    CHECK_U64(profile_frame_at(&profile, frame)->module, FRAME_OF_TEXT);
+    CHECK_U64(profile_frame_at(&profile, frame)->module, kind);
     CHECK_STR(stack_text(&builder, profile_frame_at(&profile, frame)->address), text);
 }
 
@@ -82,8 +82,8 @@ TEST(without_user_state_there_are_thread_and_kernel)
     struct record record = kernel_record(ips, 3);
     REQUIRE(stack_frames(&builder, &thread, &record, &end) == 5);
     CHECK_U64(end, UNWIND_ROOT);
-    check_text_frame(builder.frames[0], "worker:1");
-    check_text_frame(builder.frames[1], "[exec]");
+    check_text_frame(builder.frames[0], FRAME_OF_THREAD, "worker:1");
+    check_text_frame(builder.frames[1], FRAME_OF_TEXT, "[exec]");
     for (unsigned i = 0; i < 3; i++)
         check_kernel_frame(builder.frames[2 + i], 0xffffffff81000001 + i);
 }
@@ -101,20 +101,20 @@ TEST(threads_of_one_name_share_a_frame)
     stack_frames(&builder, &two, &record, &end);
     CHECK_U64(builder.frames[0], frame);
     stack_frames(&builder, &nameless, &record, &end);
-    check_text_frame(builder.frames[0], "?");
+    check_text_frame(builder.frames[0], FRAME_OF_THREAD, "?");
     prepare(&no_library, CONFIG_THREADS_TID, 0);
     one.text = two.text = UINT32_MAX;
     stack_frames(&builder, &one, &record, &end);
-    check_text_frame(builder.frames[0], "worker/42");
+    check_text_frame(builder.frames[0], FRAME_OF_THREAD, "worker/42");
     frame = builder.frames[0];
     stack_frames(&builder, &two, &record, &end);
-    check_text_frame(builder.frames[0], "worker/43");
+    check_text_frame(builder.frames[0], FRAME_OF_THREAD, "worker/43");
     stack_frames(&builder, &one, &record, &end);
     CHECK_U64(builder.frames[0], frame);
     prepare(&no_library, CONFIG_THREADS_NONE, 0);
     one.text = UINT32_MAX;
     CHECK_U64(stack_frames(&builder, &one, &record, &end), 1);
-    check_text_frame(builder.frames[0], "[exec]");
+    check_text_frame(builder.frames[0], FRAME_OF_TEXT, "[exec]");
 }
 
 TEST(more_kernel_frames_than_are_kept)
@@ -146,7 +146,7 @@ TEST(the_users_part_is_root_first_in_link_addresses)
     size_t count = stack_frames(&builder, &thread, &taken.record, &end);
     REQUIRE(count > 6);
     CHECK_U64(end, UNWIND_ROOT);
-    check_text_frame(builder.frames[0], "main");
+    check_text_frame(builder.frames[0], FRAME_OF_THREAD, "main");
     check_kernel_frame(builder.frames[count - 1], ip);
     const uint64_t expected[] = {taken.registers[ARCH_PERF_INDEX_IP], fixture_returns[0] - 1,
                                  fixture_returns[1] - 1, fixture_returns[2] - 1};
@@ -187,8 +187,8 @@ TEST(cut_stacks_are_marked_at_the_root)
     size_t count = stack_frames(&builder, &thread, &taken.record, &end);
     REQUIRE(count >= 3);
     CHECK(end != UNWIND_ROOT);
-    check_text_frame(builder.frames[0], "main");
-    check_text_frame(builder.frames[1], "[truncated]");
+    check_text_frame(builder.frames[0], FRAME_OF_THREAD, "main");
+    check_text_frame(builder.frames[1], FRAME_OF_TEXT, "[truncated]");
     modules_close(&modules);
 }
 
@@ -277,8 +277,8 @@ TEST(kernel_time_that_was_not_seen)
     REQUIRE(profile_node_count(&profile) == 2);
     CHECK_U64(profile_node_at(&profile, 1)->weight_ns, 750);
     CHECK_U64(profile_node_at(&profile, 1)->parent, 0);
-    check_text_frame(profile_node_at(&profile, 0)->frame, "main");
-    check_text_frame(profile_node_at(&profile, 1)->frame, "[kernel]");
+    check_text_frame(profile_node_at(&profile, 0)->frame, FRAME_OF_THREAD, "main");
+    check_text_frame(profile_node_at(&profile, 1)->frame, FRAME_OF_TEXT, "[kernel]");
     CHECK_U64(profile.weight_ns, 750);
 }
 
@@ -304,7 +304,7 @@ TEST(every_allocation_may_fail)
         arena.fail_countdown = 0;
         CHECK_U64(stack_frames(&builder, &thread, &record, &end), 4);
         check_kernel_frame(builder.frames[3], ips[0]);
-        check_text_frame(builder.frames[0], "main");
+        check_text_frame(builder.frames[0], FRAME_OF_THREAD, "main");
     }
     for (int nth = 1; nth <= 2; nth++) {
         arena.fail_countdown = nth;
