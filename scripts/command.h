@@ -115,6 +115,13 @@ bool path_search(const char *program, char *found, size_t size);
  * until the next call. */
 const char *library_absence_reason(const char *program);
 
+/* What in the file at PATH, a program or a script, keeps the library out: a clause, valid until the
+ * next call; NULL: nothing. */
+const char *program_refusal(const char *path);
+
+/* The interpreter that the file at PATH names in its first line. False: it is no script. */
+bool interpreter_of(const char *path, char *found, size_t size);
+
 /* ---- command_reports.c: what the helpers tell ---- */
 
 /* One start of the library: a process, or one image of it where it calls exec. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "event.h"
 #include "outpath.h"
 #include "pattern.h"
 #include "session.h"
@@ -105,17 +106,36 @@ static const char *reason_by_options(const char *name)
     return NULL;
 }
 
+const char *program_refusal(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    const char *reason = reason_by_file(fd);
+    if (reason == NULL)
+        reason = reason_by_interpreter(fd);
+    close(fd);
+    return reason;
+}
+
+bool interpreter_of(const char *path, char *found, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool is_script = fd >= 0 && interpreter_find(fd, found, size);
+    if (fd >= 0)
+        close(fd);
+    return is_script;
+}
+
 const char *library_absence_reason(const char *program)
 {
     char path[PATH_MAX];
     const char *reason = reason_by_options(outpath_base(program));
-    int fd = path_search(program, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (reason == NULL && fd >= 0)
-        reason = reason_by_file(fd);
-    if (reason == NULL && fd >= 0)
-        reason = reason_by_interpreter(fd);
-    if (fd >= 0)
-        close(fd);
+    if (reason == NULL && path_search(program, path, sizeof path))
+        reason = program_refusal(path);
+    struct event_traits traits;
+    if (reason == NULL && event_probe(&traits, false) != 0)
+        reason = "the kernel refuses sampling here; `selfsample doctor` tells more";
     return reason
                ? reason
                : "it ended before it could (a sanitizer that has to be loaded first ends it), or "

@@ -64,6 +64,7 @@ _Noreturn static void print_help(void)
 {
     printf(
         "usage: selfsample [options] [--] program [arguments]\n"
+        "       selfsample doctor [PROGRAM]\n"
         "       selfsample list\n"
         "       selfsample live [options] PID|PROGRAM\n"
         "       selfsample snapshot|pause|resume PID\n"
@@ -79,11 +80,13 @@ _Noreturn static void print_help(void)
                  "(default: beside the first profile)");
     printf(
         "  -h, --help\n  -V, --version\n\n"
-        "list shows the processes that are being profiled, live what one of them is at. snapshot\n"
-        "writes the profile so far of such a process, and prints the name\n"
-        "of the file; pause and resume leave time out of it. inline puts inlined functions into\n"
-        "files that were written with SELFSAMPLE_INLINE=yes. The others show files; each has a "
-        "--help.\nA program of such a name is run by `selfsample -- NAME`.\n\n"
+        "doctor says what this machine and PROGRAM allow. list shows the processes that are being\n"
+        "profiled, live what one of them is at. snapshot writes its profile so far, and prints "
+        "the\n"
+        "name of the file; pause and resume leave time out of it. inline puts inlined functions\n"
+        "into files that were written with SELFSAMPLE_INLINE=yes. The others show files. Most "
+        "have\n"
+        "a --help. A program of such a name is run by `selfsample -- NAME`.\n\n"
         "Each option sets the variable SELFSAMPLE_* of its name; see selfsample(1).\n");
     exit(fflush(stdout) == 0 ? 0 : STATUS_USAGE);
 }

@@ -25,7 +25,8 @@ enum {
     CONVERT = 16,
     FLAMEGRAPH = 32,
     LIST = 64,
-    LIVE = 128
+    LIVE = 128,
+    DOCTOR = 256,
 };
 enum { READERS = TOP | TREE | MERGE | DIFF | CONVERT | FLAMEGRAPH };
 
@@ -79,6 +80,11 @@ static const struct view {
      "process itself gets no signal. Keys: q or ctrl-C quits; space: last interval or all; t:\n"
      "functions by thread; s: by self or total. When the process ends its last top is printed.\n",
      1, 1, view_live},
+    {DOCTOR, "doctor", "[PROGRAM]",
+     "Says what this machine allows, by asking the kernel and by a trial run, and what PROGRAM's\n"
+     "file allows: ok, limited (the profile has less in it) or no (there is no profile), and\n"
+     "behind -> what gives more. Exit status 1 where a line says no, else 0.\n",
+     0, 1, view_doctor},
 };
 
 enum {
@@ -131,7 +137,7 @@ static const struct view_option {
     {TOP | TREE | DIFF | LIVE, 'w', 'w', "wide", NULL, "do not shorten names"},
     {MERGE | DIFF | CONVERT | FLAMEGRAPH, 'o', 'o', "out", "FILE",
      "write there instead of to stdout"},
-    {READERS | LIST | LIVE, 'h', 'h', "help", NULL, "this"},
+    {~0u, 'h', 'h', "help", NULL, "this"},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };

@@ -49,6 +49,7 @@ void view_flamegraph(const struct view_options *options, char **files, size_t co
 
 /* The same of running processes. */
 void view_list(const struct view_options *options, char **none, size_t count);
+void view_doctor(const struct view_options *options, char **program, size_t count);
 void view_live(const struct view_options *options, char **process, size_t count);
 
 /* ---- view_top.c: the table of functions ---- */

@@ -1,0 +1,36 @@
+/* `selfsample doctor`: the findings one after the other, and the verdict as exit status. */
+#include "command.h"
+#include "doctor.h"
+#include "views.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static enum health worst;
+
+void finding(enum health health, const char *subject, const char *cure, const char *format, ...)
+{
+    static const char *const words[] = {"ok", "limited", "no"};
+    va_list arguments;
+    va_start(arguments, format);
+    printf("%-8s %-18s ", words[health], subject);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    if (cure != NULL)
+        printf("%-8s %-18s -> %s\n", "", "", cure);
+    if (health > worst)
+        worst = health;
+}
+
+void view_doctor(const struct view_options *options, char **programs, size_t count)
+{
+    (void)options;
+    machine_examine();
+    trial_examine();
+    if (count != 0)
+        program_examine(programs[0]);
+    fflush(stdout);
+    exit(worst == HEALTH_NO ? STATUS_FAILED : 0);
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""What `selfsample doctor` says of this machine and of programs, against other tools' word."""
+
+import ctypes
+import errno
+import os
+import platform
+import re
+import resource
+import shutil
+import struct
+import subprocess
+
+from harness import (COMMAND, bare, expect, library, main, need, need_root, paranoid, private_directory, program,
+                     staged, test)
+
+
+def doctor(*words, quiet=True, **more):
+    """{subject: (ok|limited|no, text)} of a run; its exit status must be what the lines say."""
+    library()
+    result = bare(staged(COMMAND), "doctor", *words, **more)
+    found = {}
+    for line in result.stdout.decode().splitlines():
+        if line.startswith(" "):
+            expect(line.strip().startswith("-> "), line)
+            found[subject] = (health, f"{text} {line.strip()}")
+            continue
+        health, subject, text = re.match(r"(ok|limited|no) +(\S+(?: \S+)*)  +(\S.*)$", line).groups()
+        found[subject] = (health, text)
+    worst = any(health == "no" for health, _ in found.values())
+    expect(result.status == worst and (result.stderr == b"" or not quiet) and not result.files(), f"{result} {found}")
+    return found
+
+
+def perf_refuse():
+    """A seccomp filter as a container's: perf_event_open is not permitted."""
+    number = {"x86_64": 298, "aarch64": 241}[platform.machine()]
+    code = struct.pack("<HBBI HBBI HBBI HBBI", 0x20, 0, 0, 0, 0x15, 0, 1, number, 6, 0, 0, 0x50000 | errno.EPERM,
+                       6, 0, 0, 0x7fff0000)
+    buffer = ctypes.create_string_buffer(code)
+    filter_program = struct.pack("@HP", 4, ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for call in ((38, 1, 0, 0, 0), (22, 2, ctypes.c_char_p(filter_program), 0, 0)):  # no new rights, then seccomp
+        if libc.prctl(*call) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")
+
+
+def is_found(found, subject, health, *texts):
+    expect(subject in found and found[subject][0] == health and all(text in found[subject][1] for text in texts),
+           f"{subject}: wanted {health}, {texts}: {found.get(subject)}")
+
+
+@test
+def test_machine():
+    found = doctor(env={"SELFSAMPLE_ONLY": "nobody", "SELFSAMPLE_ENABLED": "no"})
+    is_found(found, "perf events", "ok")
+    is_found(found, "output directory", "ok")
+    samples = int(re.match(r"(\d+) samples of sh; engine: perf", found["trial"][1]).group(1))
+    expect(samples > 5, f"{found}")
+
+
+@test
+def test_refusals():
+    """As an ordinary user, of whom sampling, memory and the directory are kept."""
+    found = doctor(setup=perf_refuse, quiet=False)  # the trial's library tells it too
+    is_found(found, "perf events", "limited", "Operation not permitted", "by a seccomp filter", "-> in Docker")
+    is_found(found, "seccomp", "ok")
+    expect(found["trial"][0] == "limited" or "the kernel refuses sampling" in found["trial"][1], f"{found}")
+    expect(found["trial"][0] != "ok" and "kernel frames" not in found, f"{found}")
+    need_root()
+    with paranoid(2):
+        found = doctor(user=True, env={"SELFSAMPLE_OUT": "/proc/"}, limits={resource.RLIMIT_MEMLOCK: 65536})
+    is_found(found, "locked memory", "limited", "-> ulimit -l")
+    is_found(found, "kernel frames", "limited", "-> sudo sysctl kernel.perf_event_paranoid=1")
+    is_found(found, "output directory", "no", "/proc/")
+
+
+@test
+def test_programs_that_load_nothing():
+    is_found(doctor(program("work", "-static", name="work-static")), "program", "no", "linked statically")
+    is_found(doctor("no-such-program"), "program", "no")
+    script = private_directory() / "script"
+    script.write_text("#!/usr/bin/env x\n")
+    is_found(doctor(script), "program", "ok", "script of /usr/bin/env")
+
+
+@test
+def test_symbols():
+    """Of one program: as it was built, stripped, and with its symbols in a file beside it."""
+    need("readelf", "objcopy", "strip")
+    directory = private_directory()
+    own = directory / "own"
+    shutil.copy(program("work", "-Wl,--build-id", name="work-id"), own)
+    found = doctor(own)
+    notes = subprocess.run(["readelf", "-n", own], capture_output=True, text=True, check=True).stdout
+    functions = subprocess.run(["readelf", "-sW", own], capture_output=True, text=True, check=True).stdout
+    symtab = functions.split("'.symtab'")[1]
+    defined = len(re.findall(r" FUNC +\S+ +\S+ +\d+ ", symtab))
+    is_found(found, "build id", "ok", re.search(r"Build ID: (\w+)", notes).group(1))
+    is_found(found, "function names", "ok", f"{defined}, in its own .symtab")
+    is_found(found, "debug information", "ok")
+    is_found(found, "unwind tables", "ok")
+
+    stripped = directory / "stripped"
+    subprocess.run(["strip", "-o", stripped, own], check=True)
+    found = doctor(stripped)
+    is_found(found, "function names", "limited", "-> debug symbols")
+    is_found(found, "debug information", "limited")
+
+    os.mkdir(directory / ".debug")
+    subprocess.run(["objcopy", "--only-keep-debug", own, directory / ".debug" / "stripped.debug"], check=True)
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={directory}/.debug/stripped.debug", stripped], check=True)
+    found = doctor(stripped)
+    is_found(found, "function names", "ok", f"{defined}, in its separate debug file")
+    is_found(found, "debug information", "ok")
+    is_found(found, "build id", "ok", "debug link: yes")
+
+
+main()
