@@ -35,6 +35,7 @@ int collector_init(struct collector *collector, const struct collector_setup *se
         return -ENOMEM;
     app_memory_init(&collector->memory, arena);
     modules_init(&collector->modules, arena, &collector->memory, setup->our_address);
+    collector->modules.linked = setup->linked;
     perf_map_init(&collector->perf_map, "/tmp", setup->plan.app_pid);
     unwinder_init(&collector->unwinder, setup->library, &collector->modules, &collector->memory,
                   arena);

@@ -59,8 +59,9 @@ struct collector_setup {
     const struct config *config;
     struct threads_plan plan;
     const struct unwind_library *library;
-    uint64_t our_address;  /* any code address of selfsample itself */
-    struct labels *labels; /* what the app's threads say of themselves; NULL: nothing */
+    const struct linked *linked; /* see modules.h */
+    uint64_t our_address;        /* any code address of selfsample itself */
+    struct labels *labels;       /* what the app's threads say of themselves; NULL: nothing */
     void (*between_records)(void *context);
     void *context;
 };

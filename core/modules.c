@@ -182,10 +182,24 @@ static void scan_entry(void *context, const struct proc_maps_entry *entry)
                     entry->inode, entry->path);
 }
 
+/* Once: what was loaded since is in records, and what was removed would be entered anew. */
+static int linked_enter(struct modules *modules)
+{
+    const struct linked *linked = modules->linked;
+    for (uint32_t i = 0; i < linked->count; i++) {
+        const struct linked_code *code = &linked->code[i];
+        modules_map(modules, code->start, code->bytes, code->file_offset, code->inode, code->path);
+    }
+    modules->linked = NULL;
+    return linked->count > 0 ? 0 : -ENOENT;
+}
+
 int modules_scan(struct modules *modules)
 {
     modules->scanning = true;
     int result = proc_maps_read("/proc/thread-self/maps", scan_entry, modules);
+    if (result != 0 && modules->linked != NULL)
+        result = linked_enter(modules);
     modules->scanning = false;
     return result;
 }

@@ -27,6 +27,7 @@
 #include "cfi_hdr.h"
 #include "cfi_table.h"
 #include "elf_file.h"
+#include "linked.h"
 #include "sequence.h"
 
 #define MODULES_REGIONS_MAX 8192u
@@ -71,9 +72,10 @@ struct modules {
     struct arena *arena;
     struct app_memory *memory;
     pid_t app_pid; /* as /proc calls it; its descriptors may tell a deleted file. <= 0: none */
-    bool scanning; /* what is entered now is known to be mapped still */
-    struct sequence list;   /* of struct module */
-    struct region *regions; /* sorted, not overlapping */
+    const struct linked *linked; /* what the linker told at the start; NULL: nothing */
+    bool scanning;               /* what is entered now is known to be mapped still */
+    struct sequence list;        /* of struct module */
+    struct region *regions;      /* sorted, not overlapping */
     uint32_t region_count;
     uint64_t our_address;    /* an address inside selfsample's own code */
     uint32_t made_up_tables; /* modules that have one */
@@ -86,7 +88,8 @@ struct modules {
 void modules_init(struct modules *modules, struct arena *arena, struct app_memory *memory,
                   uint64_t our_address);
 
-/* Reads all executable mappings from /proc/thread-self/maps. 0 or -errno. */
+/* Reads all executable mappings from /proc/thread-self/maps, or where there is no such file takes
+ * what was loaded at the start. 0 or -errno. */
 int modules_scan(struct modules *modules);
 
 /* Enters one executable mapping, replacing what it overlaps. */

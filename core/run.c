@@ -103,6 +103,7 @@ static bool run_init(struct run *run, struct session *session)
                  .app_pid = session->app_pid,
                  .proc_is_foreign = proc_is_foreign()},
         .library = &session->library,
+        .linked = &session->linked,
         .our_address = session->our_address,
         .labels = &session->labels,
         .between_records = quiet_keep,

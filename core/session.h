@@ -22,6 +22,7 @@
 #include "event.h"
 #include "helper.h"
 #include "labels.h"
+#include "linked.h"
 #include "mailbox.h"
 #include "outpath.h"
 #include "quiet.h"
@@ -57,6 +58,7 @@ struct session {
     char out_path[OUTPATH_BYTES];        /* a pattern with %n and %% alone, see outpath_number */
     uint64_t period_ns;
     uint64_t our_address; /* a code address of this library */
+    struct linked linked; /* filled where /proc can't tell */
     struct unwind_library library;
     enum helper_kind helper_wanted; /* by whoever knows of reasons against one that is apart */
 

@@ -151,12 +151,7 @@ static void print_kernel_time(const struct summary *summary, struct text *text)
         return;
     text_put(text, "selfsample: kernel time at least ");
     put_percent(text, summary->kernel_ns, summary->cpu_seen_ns);
-    text_put(text, " (stacks not visible");
-    if (summary->kernel_reason != NULL) {
-        text_put(text, ": ");
-        put_clean(text, summary->kernel_reason);
-    }
-    text_put(text, ")\n");
+    text_put(text, " (stacks not visible)\n");
 }
 
 static void print_means(const struct summary *summary, struct text *text)
@@ -167,7 +162,7 @@ static void print_means(const struct summary *summary, struct text *text)
     text_put_u64(text, summary->rate_hz);
     text_put(text, " Hz; kernel frames: ");
     text_put(text, summary->kernel_frames ? "yes" : "no");
-    if (summary->kernel_frames && summary->kernel_reason != NULL) {
+    if (summary->kernel_reason != NULL) {
         text_put(text, " (");
         put_clean(text, summary->kernel_reason);
         text_put_char(text, ')');

@@ -16,6 +16,7 @@
 #include "../core/message.h"
 #include "hooks.h"
 #include "init.h"
+#include "linked.h"
 
 struct session session;
 enum library_state library_state;
@@ -152,6 +153,7 @@ __attribute__((constructor)) static void begin(void)
     if (!session.config.children)
         preload_withdraw();
     session.our_address = (uint64_t)(uintptr_t)begin;
+    linked_note(&session.linked);
     library_state = LIBRARY_READY;
     if (session.config.enabled)
         library_start_session();

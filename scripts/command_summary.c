@@ -91,12 +91,11 @@ static void tell_means(const struct totals *totals)
     const char *reason = totals->kernel_reason ? totals->kernel_reason : "";
     tell("engine: %s; kernel frames: %s%s%s%s; helpers' own CPU time: %.2f s, and "
          "%.2f s in the programs' threads",
-         totals->engine, frames, all && *reason ? " (" : "", all ? reason : "",
-         all && *reason ? ")" : "", (double)totals->helper_cpu_ns / 1e9,
-         (double)totals->own_ns / 1e9);
+         totals->engine, frames, *reason ? " (" : "", reason, *reason ? ")" : "",
+         (double)totals->helper_cpu_ns / 1e9, (double)totals->own_ns / 1e9);
     if (!all)
-        tell("kernel time at least %.1f %% (stacks not visible: %s)",
-             totals->cpu_seen_ns ? share(totals->kernel_ns, totals->cpu_seen_ns) : 0.0, reason);
+        tell("kernel time at least %.1f %% (stacks not visible)",
+             totals->cpu_seen_ns ? share(totals->kernel_ns, totals->cpu_seen_ns) : 0.0);
 }
 
 static void tell_counts(const struct totals *totals)

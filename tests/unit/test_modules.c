@@ -2,13 +2,16 @@
 #include "modules.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "elf_fixture.h"
+#include "refusal.h"
 
 static struct arena arena;
 static struct app_memory memory;
@@ -385,4 +388,31 @@ TEST(every_allocation_may_fail)
         arena.fail_countdown = 0;
         modules_close(&modules);
     }
+}
+
+/* As without /proc: what the linker told is there, once, and what came before it stays. */
+static int without_maps(void)
+{
+    static const struct linked linked = {
+        .count = 2, .code = {{0x100000, 0x3000, 0, 5, "/a"}, {0x200000, 0x1000, 0x1000, 6, "/b"}}};
+    arena_init(&arena, 64u << 20);
+    struct modules modules = empty();
+    modules.linked = &linked;
+    modules_map(&modules, 0x300000, 0x1000, 0, 7, "/c");
+    if (refuse(SYS_openat, ENOENT) != 0)
+        return 77;
+    if (modules_scan(&modules) != 0 || modules.region_count != 3)
+        return 1;
+    const struct region *region = modules_find(&modules, 0x102fff);
+    if (region == NULL || strcmp(modules_at(&modules, region->module)->path, "/a") != 0)
+        return 2;
+    return modules_scan(&modules) == -ENOENT && modules.region_count == 3 ? 0 : 3;
+}
+
+TEST(what_the_linker_told_where_proc_does_not)
+{
+    int result = in_child(without_maps);
+    if (result == 77)
+        SKIP("no seccomp filter");
+    CHECK_I64(result, 0);
 }

@@ -131,17 +131,17 @@ TEST(text_for_people_when_it_went_wrong)
                               .error = "out.folded: No space left on device (ENOSPC)"};
     struct text text = text_over(buffer, sizeof buffer);
     summary_print(&summary, &text);
-    CHECK_STR(
-        buffer,
-        "selfsample: x (pid 7): 0 samples, 1.000 s of CPU time in 1 thread\n"
-        "selfsample: stacks: 0.0 % whole, 0 truncated; 0 samples lost; 0 threads not "
-        "covered\n"
-        "selfsample: engine: perf at 0 Hz; kernel frames: no; own cost: 0.000 s of CPU time and "
-        "0.000 s in the program's threads, "
-        "0 KiB\n"
-        "selfsample: kernel time at least 25.0 % (stacks not visible: not allowed)\n"
-        "selfsample: out.folded: No space left on device (ENOSPC)\n"
-        "selfsample: nothing written");
+    CHECK_STR(buffer, "selfsample: x (pid 7): 0 samples, 1.000 s of CPU time in 1 thread\n"
+                      "selfsample: stacks: 0.0 % whole, 0 truncated; 0 samples lost; 0 threads not "
+                      "covered\n"
+                      "selfsample: engine: perf at 0 Hz; kernel frames: no (not allowed); own "
+                      "cost: 0.000 s of CPU "
+                      "time and "
+                      "0.000 s in the program's threads, "
+                      "0 KiB\n"
+                      "selfsample: kernel time at least 25.0 % (stacks not visible)\n"
+                      "selfsample: out.folded: No space left on device (ENOSPC)\n"
+                      "selfsample: nothing written");
 }
 
 /* Nothing but the last line differs. */

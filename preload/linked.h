@@ -1,0 +1,10 @@
+/* What the linker has loaded, where /proc can't tell: see core/linked.h. In the constructor. */
+#ifndef SELFSAMPLE_PRELOAD_LINKED_H
+#define SELFSAMPLE_PRELOAD_LINKED_H
+
+#include "../core/linked.h"
+
+/* Fills LINKED, unless /proc lists the process's memory. Changes errno. */
+void linked_note(struct linked *linked);
+
+#endif
