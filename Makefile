@@ -227,12 +227,16 @@ $(GENERATED:%=$(F)/%.o): $(F)/%.o: $(B)/%.c
 # ---- the rest ------------------------------------------------------------------------------------
 FORMATTED := $(wildcard core/*.[ch] preload/*.[ch] include/*.h scripts/*.[ch] tests/*/*.[ch] examples/*.c)
 
-.PHONY: deps demo examples bench bench-unwind format format-check install uninstall clean help
+.PHONY: deps demo screenshot examples bench bench-unwind format format-check install uninstall clean help
 deps:
 	$(Q)scripts/install-deps
 
 demo: all
 	$(Q)B=$(B) scripts/demo
+
+# README's picture, which a test takes.
+screenshot: all
+	$(Q)B=$(B) SCREENSHOT=examples/flamegraph.png $(PYTHON) tests/e2e/test_flamegraph.py picture
 
 examples: $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c))
 
@@ -284,6 +288,7 @@ help:
 	@echo 'make               the library and the command, in $(B)/'
 	@echo 'make deps          install what building and testing need: packages of Debian and of npm'
 	@echo 'make demo          profile real programs, leave pictures in $(B)/demo/'
+	@echo 'make screenshot    take the picture in README anew; needs chromium'
 	@echo 'make examples      small programs worth profiling, in $(B)/examples/'
 	@echo 'make check         all tests: rules, unit (plain and sanitized), end to end'
 	@echo 'make check-unit    unit tests alone; also SAN=address,undefined or SAN=thread'

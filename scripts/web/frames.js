@@ -37,6 +37,9 @@ function timeText(seconds) {
     if (seconds >= 1) {
         return `${seconds.toPrecision(3)} s`;
     }
+    if (seconds === 0) {
+        return "0 s";
+    }
     return seconds >= 0.001 ? `${(seconds * 1e3).toPrecision(3)} ms`
         : `${whole.format(seconds * 1e6)} \u00b5s`;
 }
@@ -162,7 +165,7 @@ function factsOf(run, profile, i, within) {
     if (profile.sides > 1) {
         const counts = total.map((count) => countText(samplesOf(run, count))).join(" \u2192 ");
         const change = changeOf(run, total, all);
-        const chance = change.chance ? "; the change of the total may be chance" : "";
+        const chance = change.chance && change.change !== 0 ? "; the change of the total may be chance" : "";
         return [
             table(["before", "after", "points"],
                 [changeRow(run, "Total", total, all), changeRow(run, "Self", self, all)]),

@@ -220,7 +220,7 @@ function searchTell() {
         const {profile, top, side} = shown;
         const sums = matchedTotals(profile, top, shown.matches);
         const share = shareOf(run, sums[side], profile.total[side][top]);
-        text = `${shareText(share.share)} \u00b1 ${shareText(share.error)} %`;
+        text = sums[side] > 0 ? `${shareText(share.share)} \u00b1 ${shareText(share.error)} %` : "none";
     }
     find("matched").textContent = text;
     find("search-box").classList.toggle("active", text !== "");

@@ -139,7 +139,7 @@ def search(page, term):
     page.value("document.getElementById('search').focus()")
     page.type(term)
     page.value("new Promise(done => setTimeout(done, 150))")
-    return shares(text(page, "matched"))[0]
+    return next(iter(shares(text(page, "matched"))), None)
 
 
 def near_share(found, count, whole, what):
@@ -187,7 +187,8 @@ def search_tells_the_share():
         hits = {drawn[0] for drawn in frames(page) if "hit" in drawn[5]}
         expect(hits == {name}, f"{name}: marked {hits}")
     near_share(search(page, "MAP<int"), total_of(stacks, FUNCTIONS[1]), whole, "a part, in any case")
-    expect(search(page, "no such function")[0] == 0, "found what is not there")
+    search(page, "no such function")
+    expect(text(page, "matched") == "none", "found what is not there")
     search(page, "parse")
     page.key("Escape")
     expect(text(page, "matched") == "", "the search does not end")
@@ -491,6 +492,28 @@ def mistakes():
     os.close(theirs)
     os.close(ours)
     expect(result.returncode == 1 and b"-o page.html" in result.stderr, f"to a terminal: {result.stderr}")
+
+
+@test
+def picture():
+    """Python at work, as README shows it: SCREENSHOT=file keeps it there."""
+    need_page()
+    directory = private_directory()
+    work = ("import json, re, zlib; text = json.dumps([{'n': n, 'name': 'row %d' % n} for n in range(150000)]);"
+            "json.loads(text); re.findall('[0-9]+1[0-9]*', text); zlib.compress(text.encode());"
+            "sum(1 for n in range(2, 15000) if all(n % d for d in range(2, int(n ** .5) + 1)))")
+    result = bare(the_command(), f"--flamegraph={directory}/page.html", "/usr/bin/python3",
+                  "-c", work)
+    expect(result.status == 0, str(result))
+    page = browser().page(directory / "page.html", width=1100, height=620, ready=READY)
+    drawn = [d for d in frames(page) if d[3] < frame(page, "all")[3] / 2]
+    widest = max(drawn, key=lambda d: d[3])
+    page.point(widest[1] + widest[3] / 3, widest[2] + 8, click=False)
+    page.wait("!document.getElementById('tip').hidden")
+    target = os.environ.get("SCREENSHOT", directory / "page.png")
+    data = page.picture(target)
+    expect(data.startswith(b"\x89PNG") and 20_000 < len(data) < 150_000, f"{len(data)} bytes of picture")
+    quiet(page)
 
 
 @test
