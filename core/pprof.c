@@ -125,7 +125,7 @@ void pprof_function(struct pprof *pprof, uint64_t id, const char *name)
 {
     Pprof__Function packed = PPROF__FUNCTION__INIT, *list[] = {&packed};
     packed.id = id;
-    packed.name = packed.system_name = (int64_t)pprof_string(pprof, name);
+    packed.name = (int64_t)pprof_string(pprof, name);
     Pprof__Profile part = PPROF__PROFILE__INIT;
     part.n_function = 1;
     part.function = list;

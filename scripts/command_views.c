@@ -61,9 +61,14 @@ static const struct view {
      "which flamegraph.pl makes a coloured picture of, as of difffolded.pl's.\n"
      "+- is the standard error of the change; ~ marks changes of less than two of these.\n",
      2, 2, view_diff},
-    {CONVERT, "convert", "--to speedscope [options] FILE...",
-     "Writes the profile as JSON for https://www.speedscope.app, a profile for each thread.\n", 1,
-     ANY, view_convert},
+    {CONVERT, "convert", "--to FORMAT [options] FILE...",
+     "Writes the profile in another format.\n"
+     "speedscope: JSON for https://www.speedscope.app, a profile for each thread.\n"
+     "pprof: for `go tool pprof` and others; threads are labels, and so are the programs of\n"
+     "several files. A folded file says neither what it counts nor how often it was sampled:\n"
+     "--unit us and --rate do.\n"
+     "folded: of pprof files, the lines that flamegraph.pl reads.\n",
+     1, ANY, view_convert},
     {FLAMEGRAPH, "flamegraph", "[options] FILE... > page.html",
      "Writes an HTML page that shows the profile as a flame graph: one file, which any browser\n"
      "opens, without a network. Several files stand under frames of their programs.\n"
@@ -124,7 +129,7 @@ static const struct view_option {
     {DIFF, OPTION_FOLDED, 'f', "folded", NULL, "write stacks with two counts"},
     {DIFF, OPTION_NORMALISED, 'n', "normalise", NULL,
      "compare shares; --folded: scale BEFORE to AFTER's sum"},
-    {CONVERT, OPTION_FORMAT, 0, "to", "FORMAT", "speedscope"},
+    {CONVERT, OPTION_FORMAT, 0, "to", "FORMAT", "speedscope, pprof or folded"},
     {FLAMEGRAPH, OPTION_DIFFERENCE, 'd', "diff", NULL, "show what changed from BEFORE to AFTER"},
     {FLAMEGRAPH, OPTION_TITLE, 0, "title", "TEXT", "above the picture (default: of the file)"},
     {READERS | LIVE, 't', 't', "thread", "PATTERN", "only threads of such a name: 'worker*'"},
@@ -133,7 +138,7 @@ static const struct view_option {
      "2: a merged profile; 0: SELFSAMPLE_THREADS=none)"},
     {READERS & ~MERGE, 'u', 'u', "unit", "UNIT", "what was recorded: samples (default), us"},
     {TOP | DIFF, 'r', 'r', "rate", "HZ", "with --unit us: samples per second (default 999)"},
-    {FLAMEGRAPH, 'r', 'r', "rate", "HZ", "samples per second (default 999)"},
+    {FLAMEGRAPH | CONVERT, 'r', 'r', "rate", "HZ", "samples per second (default 999)"},
     {TOP | TREE | DIFF | LIVE, 'w', 'w', "wide", NULL, "do not shorten names"},
     {MERGE | DIFF | CONVERT | FLAMEGRAPH, 'o', 'o', "out", "FILE",
      "write there instead of to stdout"},
@@ -163,7 +168,9 @@ _Noreturn static void print_help(const struct view *view)
         if ((rows[i].views & view->bit) != 0)
             option_print(rows[i].letter, rows[i].option, rows[i].argument, rows[i].help);
     printf("\n%sA program of this name is run by\n`selfsample -- %s`.\n",
-           (view->bit & READERS) != 0 ? "FILE is a folded profile; - is stdin. " : "", view->name);
+           (view->bit & READERS) != 0 ? "FILE is a folded profile, or one of pprof; - is stdin. "
+                                      : "",
+           view->name);
     exit(fflush(stdout) == 0 ? 0 : STATUS_FAILED);
 }
 
@@ -289,6 +296,12 @@ static void option_set(const struct view *view, struct view_options *options, in
     }
 }
 
+static bool is_format(const char *format)
+{
+    return strcmp(format, "speedscope") == 0 || strcmp(format, "pprof") == 0 ||
+           strcmp(format, "folded") == 0;
+}
+
 /* What options say together, and what files there have to be. */
 static void options_judge(const struct view *view, const struct view_options *options, size_t files)
 {
@@ -296,8 +309,8 @@ static void options_judge(const struct view *view, const struct view_options *op
         usage(view);
     if (view->bit == CONVERT && options->format == NULL)
         usage(view);
-    if (options->format != NULL && strcmp(options->format, "speedscope") != 0)
-        view_fail("--to %s: speedscope is wanted", options->format);
+    if (options->format != NULL && !is_format(options->format))
+        view_fail("--to %s: speedscope, pprof or folded is wanted", options->format);
     if (options->thread != NULL && options->roots == 0)
         view_fail("--thread %s: with --roots 0 no frame is a thread", options->thread);
     if (options->by_thread && options->roots == 0)

@@ -1,4 +1,5 @@
-/* Reads folded files into a tree of stacks, and says of a damaged one where it is damaged. */
+/* Reads profiles into a tree of stacks, and says of a damaged folded file where it is damaged. */
+#include "pprof_read.h"
 #include "views.h"
 
 #include <ctype.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "outpath.h"
 
 enum {
     BUFFER_BYTES = 256 * 1024, /* at first */
@@ -31,6 +34,26 @@ _Noreturn static void damaged(const struct reader *reader, const char *what)
     view_fail("%s:%llu: %s", reader->file, (unsigned long long)reader->line, what);
 }
 
+static void reader_get(struct reader *reader)
+{
+    ssize_t got;
+    do
+        got = read(reader->fd, reader->buffer + reader->end, reader->room - reader->end);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        view_fail("%s: %s", reader->file, strerror(errno));
+    reader->at_end = got == 0;
+    reader->end += (size_t)got;
+    reader->bytes += (size_t)got;
+    progress_step(reader->bytes);
+}
+
+static void reader_grow(struct reader *reader)
+{
+    reader->room *= 2;
+    reader->buffer = memory_or_end(realloc(reader->buffer, reader->room));
+}
+
 /* Reads on, into a larger buffer if this one is full of one line. */
 static void reader_fill(struct reader *reader)
 {
@@ -42,19 +65,9 @@ static void reader_fill(struct reader *reader)
     if (reader->end == reader->room) {
         if (reader->room >= LINE_BYTES_MAX)
             damaged(reader, "not a folded profile: a line of more than 16 MB");
-        reader->room *= 2;
-        reader->buffer = memory_or_end(realloc(reader->buffer, reader->room));
+        reader_grow(reader);
     }
-    ssize_t got;
-    do
-        got = read(reader->fd, reader->buffer + reader->end, reader->room - reader->end);
-    while (got < 0 && errno == EINTR);
-    if (got < 0)
-        view_fail("%s: %s", reader->file, strerror(errno));
-    reader->at_end = got == 0;
-    reader->end += (size_t)got;
-    reader->bytes += (size_t)got;
-    progress_step(reader->bytes);
+    reader_get(reader);
 }
 
 /* The next line, with its newline, NULL at the end. It is valid until the next call. */
@@ -157,27 +170,58 @@ static void reader_open(struct reader *reader, const char *file)
     progress_begin("reading", is_sized ? (uint64_t)status.st_size : 0);
 }
 
+/* Does the file begin as gzip's do? */
+static bool is_packed(struct reader *reader)
+{
+    while (reader->end < 2 && !reader->at_end)
+        reader_get(reader);
+    return reader->end >= 2 && memcmp(reader->buffer, "\x1f\x8b", 2) == 0;
+}
+
+static void packed_read(struct stacks *stacks, int side, struct node *base, struct reader *reader,
+                        const struct view_options *options)
+{
+    while (!reader->at_end) {
+        if (reader->end >= PPROF_BYTES_MAX)
+            view_fail("%s: more than 512 MB", reader->file);
+        if (reader->end == reader->room)
+            reader_grow(reader);
+        reader_get(reader);
+    }
+    const struct pprof_bytes bytes = {reader->file, reader->buffer, reader->end};
+    pprof_read(stacks, side, base, &bytes, options);
+}
+
+static void folded_read(struct stacks *stacks, int side, struct node *base, struct reader *reader,
+                        const struct view_options *options)
+{
+    char *line;
+    size_t length;
+    while ((line = reader_line(reader, &length)) != NULL) {
+        uint64_t count = count_cut(reader, line, &length);
+        if (!thread_is_wanted(reader, line, line + length, options))
+            continue;
+        struct node *node = stack_find(stacks, reader, line, line + length, base);
+        if (!stacks_add(stacks, node, side, count))
+            damaged(reader, "from here on the counts add up to more than 64 bits hold");
+    }
+    if (reader->line == 1)
+        view_fail("%s:1: the file is empty: no profile", reader->file);
+}
+
 void view_read(struct stacks *stacks, int side, const char *file, const char *root,
                const struct view_options *options)
 {
     struct reader reader;
-    char *line;
-    size_t length;
     struct node *base = stacks->root;
     reader_open(&reader, file);
     if (root != NULL)
         base = stacks_child(stacks, base, stacks_name(stacks, root, strlen(root)));
-    while ((line = reader_line(&reader, &length)) != NULL) {
-        uint64_t count = count_cut(&reader, line, &length);
-        if (!thread_is_wanted(&reader, line, line + length, options))
-            continue;
-        struct node *node = stack_find(stacks, &reader, line, line + length, base);
-        if (!stacks_add(stacks, node, side, count))
-            damaged(&reader, "from here on the counts add up to more than 64 bits hold");
-    }
+    if (is_packed(&reader))
+        packed_read(stacks, side, base, &reader, options);
+    else
+        folded_read(stacks, side, base, &reader, options);
     progress_end();
-    if (reader.line == 1)
-        view_fail("%s:1: the file is empty: no profile", reader.file);
     if (reader.fd != STDIN_FILENO)
         close(reader.fd);
     free(reader.buffer);
@@ -243,14 +287,17 @@ static void pid_cut(char *name)
 
 char *view_program_of(const char *file)
 {
-    static const char prefix[] = "selfsample.", suffix[] = ".folded";
+    static const char prefix[] = "selfsample.";
+    static const char *const suffixes[] = {OUTPATH_FOLDED, OUTPATH_PPROF};
     if (strcmp(file, "-") == 0)
         return memory_or_end(strdup("stdin"));
     const char *slash = strrchr(file, '/');
     char *name = memory_or_end(strdup(slash ? slash + 1 : file));
-    size_t length = strlen(name);
-    if (length >= sizeof suffix && strcmp(name + length - (sizeof suffix - 1), suffix) == 0)
-        name[length - (sizeof suffix - 1)] = 0;
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        size_t length = strlen(name), cut = strlen(suffixes[i]);
+        if (length > cut && strcmp(name + length - cut, suffixes[i]) == 0)
+            name[length - cut] = 0;
+    }
     if (strncmp(name, prefix, sizeof prefix - 1) == 0 && name[sizeof prefix - 1] != 0) {
         memmove(name, name + sizeof prefix - 1, strlen(name + sizeof prefix - 1) + 1);
         pid_cut(name);

@@ -18,59 +18,9 @@ from collections import Counter
 
 from harness import (COMMAND, FLAMEGRAPH, Skip, bare, expect, main, private_directory, program,
                      test, the_command)
+from stacks import FUNCTIONS, made_up, parsed, sums, view, write
 
 VIEWS = ("top", "tree", "merge", "diff", "convert")
-FUNCTIONS = ["parse", "read file", "std::map<int, char*>::find(int const&)", "copy_user_[k]",
-             "inlined_[i]", "größe", "a", "b"]
-
-
-def view(*arguments, stdin=b"", columns=None, status=0):
-    """What a sub-command prints."""
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    if columns:
-        environment["COLUMNS"] = str(columns)
-    result = subprocess.run([str(COMMAND), *map(str, arguments)], input=stdin, capture_output=True,
-                            env=environment, timeout=60)
-    expect(result.returncode == status, f"{arguments}: {result.returncode}, {result.stderr!r}")
-    expect((result.stderr == b"") == (status == 0), f"{arguments}: {result.stderr!r}")
-    return result.stdout.decode() if status == 0 else result.stderr.decode()
-
-
-def write(path, stacks):
-    """A folded file of {(frame, ...): count}."""
-    path.write_text("".join(f"{';'.join(stack)} {count}\n" for stack, count in stacks.items()))
-    return path
-
-
-def made_up(seed, lines=300, threads=("main", "worker-1", "worker-2")):
-    """Stacks with recursion, and different ones of one weight."""
-    chance = random.Random(seed)
-    stacks = {}
-    for _ in range(lines):
-        depth = chance.randrange(1, 9)
-        stack = (chance.choice(threads), *(chance.choice(FUNCTIONS) for _ in range(depth)))
-        stacks[stack] = chance.choice([1, 2, 3, 50, 1000])
-    return stacks
-
-
-def parsed(text):
-    """{stack: count} of folded text; a stack stands once."""
-    stacks = {}
-    for line in text.splitlines():
-        stack, count = line.rsplit(" ", 1)
-        expect(tuple(stack.split(";")) not in stacks, f"twice: {line}")
-        stacks[tuple(stack.split(";"))] = int(count)
-    return stacks
-
-
-def sums(stacks):
-    """The self and the total of each function, what is behind the thread."""
-    own, total = Counter(), Counter()
-    for stack, count in stacks.items():
-        own[stack[-1]] += count
-        for function in set(stack[1:]):
-            total[function] += count
-    return own, total
 
 
 def rows(text):

@@ -56,7 +56,7 @@ TEST(an_empty_profile)
 TEST(functions_and_locations)
 {
     static const char expected[] =
-        "\x32\x04main\x2a\x06\x08\x01\x10\x0a\x18\x0a"             /* function 1: string 10 */
+        "\x32\x04main\x2a\x04\x08\x01\x10\x0a"                     /* function 1: string 10 */
         "\x22\x0c\x08\x07\x10\x03\x18\x80\x80\x01\x22\x02\x08\x01" /* location 7 */
         "\x22\x06\x08\x08\x22\x02\x08\x01";                        /* 8: no mapping, address 0 */
     begin();

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""pprof files: written by the library, read and written by the command, and read by other tools."""
+
+import gzip
+import random
+import re
+import subprocess
+import time
+from collections import Counter
+
+from harness import (COMMAND, ROOT, expect, main, near, private_directory, program, run, test)
+from pprof import Pprof, go_top
+from stacks import made_up, parsed, sums, view, write
+
+
+def profiled(*command, **arguments):
+    """Runs a command, and returns its only pprof file, parsed, and the run."""
+    options = {"FORMAT": "pprof", **arguments.pop("options", {})}
+    result = run(*command, options=options, **arguments)
+    files = [name for name in result.files() if "selfsample" in name]
+    expect(len(files) == 1 and re.fullmatch(r"selfsample\.[^/]*\.\d+\.pb\.gz", files[0]), result)
+    result.path = result.directory / files[0]
+    return Pprof(result.path), result
+
+
+def of_functions(stacks, roots=1):
+    """{function: (self, total)} of stacks with so many frames in front of functions."""
+    functions = Counter()
+    for stack, count in stacks.items():
+        functions[(None, *stack[roots:])] += count
+    own, total = sums(functions)
+    return {name: (own[name], total[name]) for name in total}
+
+
+@test
+def a_profile_as_go_reads_it():
+    profile, result = profiled(program("api", f"-I{ROOT}/include"), "labels", timeout=30)
+    expect(profile.kinds == [("samples", "count"), ("cpu", "nanoseconds")], profile.kinds)
+    expect(profile.period == 1001001, f"period {profile.period}")
+    counts, ns = profile.folded(0), profile.folded(1)
+    expect(abs(profile.total(0) - profile.total(1) / profile.period) <= 0.51, "counts and weights")
+    near(profile.total(1) / 1e9, 2.4, 0.1, "CPU time")
+    for label, share in (("a-sixty", 0.3), ("b-sixty", 0.3), ("a-thirty", 0.15)):
+        seen = sum(c for s, c in ns.items() if s[1] == label) / profile.total(1)
+        near(seen, share, 0.03, f"share of {label}")
+    tids = {labels["tid"] for _, labels, _ in profile.samples}
+    expect(len(tids) == 2 and all(labels["thread"] for _, labels, _ in profile.samples), tids)
+    labels = sum(("label" in labels) * values[1] for _, labels, values in profile.samples)
+    near(labels / profile.total(1), 0.9, 0.03, "labelled")
+    for kind, which in (("samples", 0), ("cpu", 1)):
+        wanted = Counter()
+        for stack, _, values in profile.samples:
+            wanted[("", *profile.names(stack))] += values[which]
+        expect(go_top(result.path, kind) == of_functions(+wanted), f"go tool pprof, {kind}")
+    expect(parsed(view("convert", "--to", "folded", result.path)) == dict(counts), "convert")
+    expect(view("top", result.path).startswith(f"{profile.total(0)} samples, "), "top")
+
+
+@test
+def locations_are_where_the_code_was():
+    """Mappings are those of /proc/PID/maps; addresses in them lead to the functions of the names."""
+    maps = []
+    binary = program("places")
+
+    def look(pid):
+        time.sleep(0.2)  # all is loaded by then
+        maps.append(open(f"/proc/{pid}/maps", encoding="utf-8").read())
+
+    profile, _ = profiled(binary, while_running=look)
+    there = set()
+    for start, end, offset, path in re.findall(r"^(\w+)-(\w+) r-xp (\w+) \S+ \S+ +(\S+)$", maps[0],
+                                               re.M):
+        there.add((int(start, 16), int(end, 16), int(offset, 16), path))
+    for mapping in profile.mappings.values():
+        found = tuple(mapping[number] for number in (2, 3, 4)) + (profile.strings[mapping[5]],)
+        expect(found in there, f"{found} is not in {there}")
+    table = subprocess.run(["nm", "-S", binary], capture_output=True, text=True, check=True).stdout
+    start, size = (int(n, 16) for n in re.search(r"^(\w+) (\w+) [tT] work$", table, re.M).groups())
+    own = [m for m in profile.mappings.values() if profile.strings[m[5]] == str(binary)]
+    notes = subprocess.run(["readelf", "-n", binary], capture_output=True, text=True, check=True)
+    expect(f"Build ID: {profile.strings[own[0][6]]}\n" in notes.stdout, "build id")
+    leaves = [stack[-1] for stack, _, _ in profile.samples if profile.names(stack)[-1] == "work"]
+    expect(leaves, "no sample in work")
+    for leaf in leaves:
+        address = leaf[3] - own[0][2] + own[0][4]
+        expect(leaf[2] == own[0][1] and start <= address < start + size, f"{address:#x} in work")
+
+
+@test
+def names_clash_and_nothing_else_is_left():
+    directory = private_directory()
+    for wanted in ("p.pb.gz", "p.1.pb.gz"):
+        run(program("places"), directory=directory, options={"FORMAT": "pprof", "OUT": "p.pb.gz"})
+        expect(Pprof(directory / wanted).total(0) > 300, wanted)
+    expect(len(list(directory.iterdir())) == 2, "files")
+
+
+@test
+def threads_as_asked():
+    profile, _ = profiled(program("places"), options={"THREADS": "name"})
+    expect({tuple(labels) for _, labels, _ in profile.samples} == {("thread",)}, "name")
+    profile, result = profiled(program("places"), options={"THREADS": "none"})
+    expect({tuple(labels) for _, labels, _ in profile.samples} == {()}, "none")
+    expect(view("top", "--roots", 0, result.path).split("\n")[0].endswith(" 1 file"), "top")
+
+
+@test
+def inlined_functions_are_refused():
+    result = run(program("places"), options={"FORMAT": "pprof", "INLINE": "yes"})
+    expect(result.stderr == b"selfsample: SELFSAMPLE_INLINE=yes: not with SELFSAMPLE_FORMAT=pprof; "
+           b"inlined functions are not shown\n", result)
+    expect([name[-6:] for name in result.files()] == [".pb.gz"], result)
+    told = subprocess.run([COMMAND, "-i", "-f", "pprof", "true"], capture_output=True, text=True,
+                          timeout=20)
+    expect(told.returncode == 125 and "--inline: not with --format pprof" in told.stderr, told)
+
+
+@test
+def convert_to_pprof_and_back():
+    directory = private_directory()
+    one = write(directory / "one.folded", made_up(1))
+    packed = directory / "one.pb.gz"
+    view("convert", "--to", "pprof", "-o", packed, one)
+    profile = Pprof(packed)
+    expect(profile.folded(0) == made_up(1), "samples")
+    expect(profile.total(1) == profile.total(0) * 1001001, "nanoseconds")
+    expect(view("convert", "--to", "folded", packed) == view("merge", "--root", "", one), "back")
+    expect(view("top", packed) == view("top", one), "top")
+    expect(view("tree", packed) == view("tree", one), "tree")
+    expect(view("top", "--thread", "worker*", packed) == view("top", "--thread", "worker*", one),
+           "thread")
+    two = write(directory / "two.folded", made_up(2))
+    expect(view("diff", packed, two) == view("diff", one, two), "diff")
+    view("convert", "--to", "pprof", "-o", packed, "--unit", "us", "--rate", "100", one)
+    profile = Pprof(packed)
+    us = {stack: count * 1000 for stack, count in made_up(1).items()}
+    expect(profile.folded(1) == us and profile.period == 10000000, "us")
+    expect(profile.total(0) == round(sum(us.values()) / profile.period), "samples of us")
+    expect(parsed(view("convert", "--to", "folded", "--unit", "us", packed)) == made_up(1), "us back")
+    view("convert", "--to", "pprof", "-o", packed, one, two)
+    both = {("one", *stack): count for stack, count in made_up(1).items()}
+    both |= {("two", *stack): count for stack, count in made_up(2).items()}
+    expect(Pprof(packed).folded(0) == both, "two files")
+    expect(parsed(view("convert", "--to", "folded", "--roots", 2, packed)) == both, "both back")
+    wanted = of_functions(both, roots=2)
+    expect(go_top(packed, "samples") == wanted, "go tool pprof of two")
+    expect(go_top(packed, "samples", "-tagfocus=program=one") == of_functions(made_up(1)), "label")
+
+
+@test
+def files_of_other_writers():
+    """What `go tool pprof` writes anew, of two of ours taken together."""
+    directory = private_directory()
+    for seed in (1, 2):
+        folded = write(directory / f"{seed}.folded", made_up(seed))
+        view("convert", "--to", "pprof", "-o", directory / f"{seed}.pb.gz", folded)
+    written = subprocess.run(["go", "tool", "pprof", "-proto", "-output=merged",
+                              directory / "1.pb.gz", directory / "2.pb.gz"], capture_output=True,
+                             env={"HOME": str(directory), "PATH": "/usr/bin:/bin"}, cwd=directory,
+                             timeout=60)
+    expect(written.returncode == 0, written.stderr)
+    sum_of_both = made_up(1)
+    for stack, count in made_up(2).items():
+        sum_of_both[stack] = sum_of_both.get(stack, 0) + count
+    expect(parsed(view("convert", "--to", "folded", directory / "merged")) == sum_of_both, "merged")
+
+
+@test
+def damaged_files_cost_a_line():
+    directory = private_directory()
+    packed = directory / "a.pb.gz"
+    view("convert", "--to", "pprof", "-o", packed, write(directory / "a", made_up(3, lines=40)))
+    whole = packed.read_bytes()
+    damaged = directory / "damaged"
+    damaged.write_bytes(whole[:len(whole) // 2])
+    told = view("top", damaged, status=1)
+    expect(told.startswith(f"selfsample: {damaged}: a damaged gzip file"), told)
+    damaged.write_bytes(gzip.compress(b"not one"))
+    told = view("top", damaged, status=1)
+    expect(told.startswith(f"selfsample: {damaged}: not a pprof profile"), told)
+    chance, text = random.Random(7), gzip.decompress(whole)
+    for _ in range(150):
+        wrong = bytearray(text)
+        for _ in range(chance.randrange(1, 4)):
+            wrong[chance.randrange(len(wrong))] = chance.randrange(256)
+        damaged.write_bytes(gzip.compress(bytes(wrong), 1))
+        result = subprocess.run([COMMAND, "top", damaged], capture_output=True, text=True,
+                                timeout=20)
+        expect(result.returncode in (0, 1), f"status {result.returncode} of {wrong.hex()}")
+        expect(result.stderr.count("\n") == result.returncode, result.stderr)
+
+
+main()
