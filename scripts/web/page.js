@@ -26,11 +26,17 @@ const shown = {
     inverted: false,
     matches: null,
     drawn: new Map(), /* frame -> its node in d3's tree */
+    size: "", /* that it is drawn for */
 };
 
 function nameOf(i) {
     const name = shown.profile.name[i];
     return name < 0 ? "all" : run.names[name];
+}
+
+/* What a picture is made for. */
+function sizeOf() {
+    return `${graph.clientWidth} ${stage.clientHeight}`;
 }
 
 /* ---- drawing ---- */
@@ -71,6 +77,7 @@ function settle(width, height) {
 /* Draws what is shown now. `still`: at once, without frames that move to their places. */
 function draw(still) {
     const width = graph.clientWidth;
+    shown.size = sizeOf();
     const view = viewOf(shown.profile, shown.top, shown.focus, shown.side, width, FRAMES_MOST);
     const root = d3.hierarchy(view.tree, (branch) => branch.c);
     shown.drawn = new Map();
@@ -103,7 +110,7 @@ function isMatch(i) {
 
 /* Brings the row of a frame into sight, with some of its callers. */
 function scrollTo(i) {
-    const depth = shown.profile.depth[i] - shown.profile.depth[shown.top];
+    const depth = shown.drawn.has(i) ? shown.drawn.get(i).depth : 0;
     const height = graph.firstElementChild.height.baseVal.value;
     stage.scrollTop = shown.inverted ? (depth - 3) * ROW : height - (depth - 3) * ROW - stage.clientHeight;
 }
@@ -304,10 +311,7 @@ function cursorMove(key) {
     shown.cursor = next.id;
     mark();
     details(next.id);
-    const element_ = d3.select(graph).select("g.cursor").node();
-    if (element_) {
-        element_.scrollIntoView({block: "nearest"});
-    }
+    d3.select(graph).select("g.cursor").node().scrollIntoView({block: "nearest"});
 }
 
 function escape() {
@@ -377,7 +381,7 @@ function listen() {
         find("licences-text").hidden = !find("licences-text").hidden;
     });
     systemDark.addEventListener("change", () => themeKept() || themeShow(systemDark.matches ? "dark" : "light"));
-    new ResizeObserver(() => draw(true)).observe(stage);
+    new ResizeObserver(() => shown.size === sizeOf() || draw(true)).observe(stage);
 }
 
 function begin() {

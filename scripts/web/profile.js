@@ -123,44 +123,51 @@ function profileMerge(profile, roots) {
     return profileSum(result);
 }
 
-/* What is drawn of frame i: an object for d3-flame-graph, with those of at least `least` below it. */
-function branchOf(profile, i, side, least) {
+/*
+ * What is drawn of frame i: an object for d3-flame-graph, with those under it that count `least` or more,
+ * level by level, and no more than `most`. `left`: there would have been more.
+ */
+function branchOf(profile, i, side, least, most) {
     const total = profile.total[side];
-    const top = {i, v: total[i], c: []};
-    const waiting = [top];
-    let drawn = 1;
-    while (waiting.length > 0) {
-        const branch = waiting.pop();
+    const list = [{i, v: total[i], c: []}];
+    let left = false;
+    for (let at = 0; at < list.length; at++) {
+        const branch = list[at];
         eachChild(profile, branch.i, (child) => {
-            if (total[child] >= least && total[child] > 0) {
-                const next = {i: child, v: total[child], c: []};
-                branch.c.push(next);
-                waiting.push(next);
-                drawn++;
+            if (total[child] < least || total[child] === 0) {
+                return;
             }
+            if (list.length >= most) {
+                left = true;
+                return;
+            }
+            const next = {i: child, v: total[child], c: []};
+            branch.c.push(next);
+            list.push(next);
         });
     }
-    return {top, drawn};
+    return {tree: list[0], drawn: list.length, left};
 }
 
 /*
- * The same, put under its callers up to frame `top`, which are faded, so that all are as wide as frame
- * i. No more than `most` frames: the narrowest ones are left out first.
+ * The same of what can be seen in a picture so many pixels wide. Where frames of a pixel are too many, those
+ * of up to WIDE pixels are left out, and then the deepest ones. It stands on its callers up to frame `top`, the
+ * nearest ones where they are many: they are faded, so that all are as wide as frame i.
  */
+const WIDE = 8, CALLERS_MOST = 400;
+
 function viewOf(profile, top, i, side, pixels, most) {
-    let least = profile.total[side][i] / Math.max(pixels, 1);
-    let branch = branchOf(profile, i, side, least);
-    while (branch.drawn > most) {
-        least *= 1.5;
-        branch = branchOf(profile, i, side, least);
+    const pixel = profile.total[side][i] / Math.max(pixels, 1);
+    let view;
+    for (let wide = 1; wide <= WIDE && (!view || view.left); wide *= 1.5) {
+        view = branchOf(profile, i, side, wide * pixel, most);
     }
-    let tree = branch.top;
-    for (let caller = i; caller !== top;) {
+    for (let caller = i, callers = 0; caller !== top && callers < CALLERS_MOST; callers++) {
         caller = profile.parent[caller];
-        tree = {i: caller, v: profile.total[side][caller], c: [tree], fade: true};
-        branch.drawn++;
+        view.tree = {i: caller, v: profile.total[side][caller], c: [view.tree], fade: true};
+        view.drawn++;
     }
-    return {tree, drawn: branch.drawn};
+    return view;
 }
 
 /* Sums up the frames under `top` whose names are among MATCHES (1 for each such name); what is under

@@ -389,6 +389,24 @@ def hundred_thousand_stacks():
 
 
 @test
+def deep_stacks():
+    """As many levels as can be drawn; a zoom to the deepest one shows what calls it, and more."""
+    page = opened({("main", *(f"level {n}" for n in range(9000))): 30, ("main", "flat"): 70})
+    expect(100 < len(frames(page)) <= 3000, f"{len(frames(page))} frames")
+    for _ in range(3):
+        deepest = page.value("""(() => {
+            const top = [...document.querySelectorAll('g.frame')].sort((a, b) => b.__data__.depth - a.__data__.depth)[0];
+            top.querySelector('rect').dispatchEvent(new MouseEvent('click', {bubbles: true}));
+            return top.getAttribute('name');
+        })()""")
+        expect(text(page, "details").startswith(deepest), f"zoomed to {deepest}: {text(page, 'details')}")
+        box = frame(page, deepest)
+        expect(100 < box[2] < 700, f"{deepest} is out of sight: {box}")
+    expect(deepest > "level 8", f"came to {deepest}")
+    quiet(page)
+
+
+@test
 def small_windows():
     """All controls are in a narrow window, and nothing makes it wider."""
     stacks = made_up(6)
