@@ -51,7 +51,9 @@ def test_gcc(who):
     compiler = subprocess.run([need("gcc"), "-print-prog-name=cc1"], capture_output=True,
                               text=True, check=True).stdout.strip()
     result = run_real(who, need("gcc"), "-O2", "-c", source, "-o", "large.o", timeout=90)
-    check_real(who, result, "cc1", compiler)
+    # Its passes over value ranges recurse, for less than 1 ms at a time, by frames of 4 KB to more
+    # than any copy: 0.4 % here, and 0.3 % in the files of core/.
+    check_real(who, result, "cc1", compiler, whole=0.994)
 
 
 main()
