@@ -297,7 +297,7 @@ help:
 	@echo 'make stress        everything at once, for SECONDS=$(STRESS_SECONDS), drawn from SEED (the time)'
 	@echo 'make bench         measure what profiling costs'
 	@echo 'make bench-unwind  measure what a frame and a stack cost'
-	@echo 'make fuzz          damaged ELF files and unwind tables, for SECONDS=$(FUZZ_SECONDS); needs clang'
+	@echo 'make fuzz          damaged bytes to all readers, for SECONDS=$(FUZZ_SECONDS); needs clang'
 	@echo 'make format        clang-format; format-check: only tell'
 	@echo 'make install       below PREFIX ($(PREFIX)), with DESTDIR in front; uninstall'
 	@echo 'make clean         remove $(B)/'
