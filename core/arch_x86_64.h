@@ -115,9 +115,10 @@ static const uint8_t arch_dwarf_to_perf[ARCH_DWARF_REGISTER_COUNT] = {
 
 /*
  * Where the kernel saves a sample's registers, in their order there, when it calls a signal
- * handler: bytes above the stack pointer that the handler returns to (struct ucontext,
- * asm/sigcontext.h).
+ * handler: bytes above the stack pointer that the handler returns to. What lies there, from
+ * ARCH_SIGNAL_CONTEXT_AT on, is the ucontext_t (asm/ucontext.h, asm/sigcontext.h).
  */
+#define ARCH_SIGNAL_CONTEXT_AT 0u
 static const uint8_t arch_signal_register_at[ARCH_PERF_REGISTER_COUNT] = {
     144, 128, 152, 136, 112, 104, 120, 160, 168, 40, 48, 56, 64, 72, 80, 88, 96,
 };

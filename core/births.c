@@ -4,6 +4,7 @@
 
 #include <sys/prctl.h>
 
+#include "engine.h"
 #include "sampling.h"
 #include "sys.h"
 
@@ -21,9 +22,23 @@
 /* A helper that many births wait for is woken before its time: their rings hold locked memory. */
 #define BIRTHS_TO_WAKE 48u
 
+/* The calling thread's timer, instead of an event. */
+static void birth_open_timer(struct session *session, struct birth *birth)
+{
+    uint64_t random = sampling_mix(session->seed + (uint64_t)birth->tid);
+    birth->refusal =
+        engine_open_timer(&birth->event, &session->timers, birth->tid, session->period_ns, random);
+    if (birth->refusal != 0)
+        return;
+    birth->passed_over = birth->plain = false;
+    birth->one_in = 1;
+    birth->period_ns = birth->event.timer->period_ns;
+    birth->stack_bytes = birth->event.timer->stack_bytes;
+}
+
 /* Opens the calling thread's event as BIRTH says, as large as SHAPE or as locked memory allows. */
-static void birth_open_event(const struct session *session, struct birth *birth,
-                             struct event_shape shape)
+static void birth_open_perf(const struct session *session, struct birth *birth,
+                            struct event_shape shape)
 {
     birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
     /* No more locked memory: many threads are being born at once. */
@@ -33,6 +48,21 @@ static void birth_open_event(const struct session *session, struct birth *birth,
         birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
     }
     birth->stack_bytes = shape.stack_bytes;
+}
+
+/* By perf where it is to be had, by a timer where that is wanted, or nothing else is left. */
+static void birth_open_event(struct session *session, struct birth *birth,
+                             const struct event_shape *shape)
+{
+    if (session->traits.by_timer) {
+        birth_open_timer(session, birth);
+        return;
+    }
+    if (birth->passed_over)
+        return;
+    birth_open_perf(session, birth, *shape);
+    if (birth->refusal != 0 && session->config.engine == CONFIG_ENGINE_AUTO)
+        birth_open_timer(session, birth);
 }
 
 /* Draws by lot what the birth's event is to be, or that it has none. */
@@ -66,8 +96,7 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     struct event_shape shape = *unperiodic;
     shape.disabled = true;
     shape.period_ns = birth->period_ns;
-    if (!birth->passed_over)
-        birth_open_event(session, birth, shape);
+    birth_open_event(session, birth, &shape);
     struct event event = birth->event;
     slot->own_fd = event.fd; /* for a child that is forked meanwhile */
     slot->own_id = event.id;
@@ -77,7 +106,7 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     birth->own_ns = birth->cpu_ns - start_cpu_ns;
     uint32_t waiting = mailbox_post(&session->mailbox, slot);
     if (event.mapping != NULL)
-        event_enable(&event);
+        engine_enable(&event);
     event_close_shared_fd(event.fd, event.id);
     /* The slot may be another thread's by now. */
     uint64_t own_id = event.id;
@@ -136,6 +165,7 @@ void session_tell_end(struct session *session)
 {
     struct mailbox_slot *slot =
         session_is_mine(session) ? mailbox_reserve(&session->mailbox) : NULL;
+    timers_leave(&session->timers, (pid_t)sys0(SYS_gettid));
     if (slot == NULL)
         return;
     slot->birth = (struct birth){.tid = (pid_t)sys0(SYS_gettid),
@@ -158,5 +188,5 @@ void session_discard_births(struct session *session)
     struct birth birth;
     for (uint32_t i = 0; i < mailbox_used(&session->mailbox); i++)
         if (mailbox_take(&session->mailbox, i, &birth) && !birth.ended)
-            event_close(&birth.event);
+            engine_close(&birth.event);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "engine.h"
 #include "record.h"
 #include "sampling.h"
 #include "sys.h"
@@ -113,8 +114,11 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     uint64_t weight_ns = count_ns - thread->count_ns;
     if (thread->settled && weight_ns > 2 * thread->period_ns)
         weight_ns -= thread_stolen_ns(&collector->threads, thread, count_ns, weight_ns - 1);
-    if (!thread->settled && !thread->plain &&
-        count_ns <= SAMPLING_BIRTH_PERIODS * thread->birth_nominal_ns)
+    if (thread->by_timer)
+        weight_ns = sampling_timer_weight_ns(thread->birth_nominal_ns, count_ns, thread->count_ns,
+                                             !thread->sampled);
+    else if (!thread->settled && !thread->plain &&
+             count_ns <= SAMPLING_BIRTH_PERIODS * thread->birth_nominal_ns)
         weight_ns = sampling_birth_weight_ns(thread->birth_nominal_ns, thread->period_ns, count_ns,
                                              !thread->sampled);
     thread->count_ns = count_ns;
@@ -340,7 +344,7 @@ void collector_drain_thread(struct collector *collector, struct thread *thread, 
 void collector_close(struct collector *collector)
 {
     for (uint32_t i = 0; i < collector->threads.used; i++) {
-        event_close(&threads_at(&collector->threads, i)->event);
+        engine_close(&threads_at(&collector->threads, i)->event);
         deep_stack_end(&threads_at(&collector->threads, i)->deep);
     }
     modules_close(&collector->modules);

@@ -43,6 +43,7 @@ static const struct number_range checkpoint_range = {
     .low = 1, .high = CONFIG_CHECKPOINT_MAX, .zero = "never", .meaning = "seconds"};
 
 /* Words in the order of their enum; a NULL ends them. */
+static const char *const engine_words[] = {"auto", "perf", "timer", NULL};
 static const char *const kernel_words[] = {"auto", "yes", "no", NULL};
 static const char *const format_words[] = {"folded", "pprof", NULL};
 static const char *const threads_words[] = {"name", "tid", "none", NULL};
@@ -224,6 +225,9 @@ static void option_read(struct config *config, struct reading *reading, enum opt
     case OPTION_STACK:
         read_number(reading, &stack_range, &config->stack_bytes);
         config->stack_bytes &= ~7u;
+        break;
+    case OPTION_ENGINE:
+        config->engine = read_word(reading, engine_words, config->engine);
         break;
     case OPTION_KERNEL:
         config->kernel = read_word(reading, kernel_words, config->kernel);

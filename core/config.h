@@ -23,6 +23,7 @@
 #define CONFIG_STACK_MAX      65528u /* the largest multiple of 8 that perf_event_open takes */
 #define CONFIG_CHECKPOINT_MAX 86400u
 
+enum config_engine { CONFIG_ENGINE_AUTO, CONFIG_ENGINE_PERF, CONFIG_ENGINE_TIMER };
 enum config_kernel { CONFIG_KERNEL_AUTO, CONFIG_KERNEL_YES, CONFIG_KERNEL_NO };
 enum config_threads { CONFIG_THREADS_NAME, CONFIG_THREADS_TID, CONFIG_THREADS_NONE };
 enum config_format { CONFIG_FORMAT_FOLDED, CONFIG_FORMAT_PPROF };
@@ -32,6 +33,7 @@ struct config {
     char out_pattern[CONFIG_OUT_BYTES]; /* see outpath.h; "": the default */
     unsigned rate_hz;     /* of a thread's CPU time, as asked: what is had may be less */
     unsigned stack_bytes; /* copied with a sample, a multiple of 8; 0: to be chosen */
+    enum config_engine engine;
     enum config_kernel kernel;
     enum config_format format;
     enum config_threads threads;  /* default: by name, in pprof files by tid */

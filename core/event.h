@@ -19,6 +19,8 @@
 
 /* What all events of a process have in common, found out once by event_probe. */
 struct event_traits {
+    bool by_timer;      /* perf events are not to be had, or not wanted: timers do it (timers.h) */
+    int perf_refusal;   /* -errno of that refusal, 0 where it was not asked for */
     bool kernel_frames; /* the kernel's part of the stack is recorded */
     int kernel_refusal; /* errno of the refusal where it is not, 0 where it was not asked for */
 };
@@ -31,8 +33,12 @@ struct event_shape {
     bool disabled;        /* it counts once it is enabled, not from its opening on */
 };
 
-/* A mapped event. fd is -1 where the owner does not keep it. */
+/*
+ * A mapped event: what makes records of a thread, and the ring they go to. fd is -1 where the owner
+ * does not keep it.
+ */
 struct event {
+    struct timer_slot *timer; /* NULL: the kernel; else what there is instead, see engine.h */
     int fd;
     uint64_t id;          /* the kernel's number of the event, see event_id */
     void *mapping;        /* control page, then ring_bytes of records */

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "kernel_sigaction.h"
 #include "proc_tasks.h"
 #include "sys.h"
 
@@ -41,20 +42,9 @@
 #define SIGNAL_SNAPSHOT SIGUSR1
 #define SIGNAL_PAUSE    SIGUSR2
 
-typedef void signal_handler(int, siginfo_t *, void *);
-#define IGNORE ((signal_handler *)1) /* the kernel's SIG_IGN */
-
 /* The watchdog's. libunwind blocks all signals while it waits for its lock, but all of libc's
  * idea, which leaves this one out: inside the app it is libc's own. */
 #define SIGNAL_SECOND 33
-
-/* The kernel's struct sigaction (not libc's), and a set of all 64 signals. */
-struct kernel_sigaction {
-    signal_handler *handler;
-    unsigned long flags;
-    void (*restorer)(void);
-    uint64_t mask;
-};
 
 static struct helper *helper_of_handlers;
 
@@ -121,12 +111,9 @@ static void watchdog_start(void)
         sys4(SYS_timer_settime, timer, 0, &each_second, NULL);
 }
 
-static void handler_set(int signal, signal_handler *handler)
+static void handler_set(int signal, kernel_signal_handler *handler)
 {
-    struct kernel_sigaction action = {.handler = handler,
-                                      .flags = SA_RESTART | SA_SIGINFO | ARCH_SA_RESTORER,
-                                      .restorer = arch_signal_return};
-    sys4(SYS_rt_sigaction, signal, &action, NULL, sizeof action.mask);
+    kernel_sigaction_set(signal, handler, SA_RESTART, 0);
 }
 
 static void signals_set(void)
@@ -135,7 +122,7 @@ static void signals_set(void)
     uint64_t blocked = ~0ull;
     for (int signal = 1; signal < 32; signal++) /* the app's handlers are not ours */
         if (signal != SIGKILL && signal != SIGSTOP)
-            handler_set(signal, IGNORE);
+            handler_set(signal, KERNEL_SIGNAL_IGNORE);
     for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++) {
         handler_set(faults[i], on_fault);
         blocked &= ~(1ull << (faults[i] - 1));

@@ -114,7 +114,9 @@ static void account_unsettled(struct collector *collector, struct thread *thread
 /* Of a thread that has ended, settled or not. */
 static void account_close(struct collector *collector, struct thread *thread)
 {
-    uint64_t shortest_ns = BALANCED_PERIODS * collector->threads.plan.period_ns;
+    uint64_t period_ns =
+        thread->by_timer ? thread->birth_nominal_ns : collector->threads.plan.period_ns;
+    uint64_t shortest_ns = BALANCED_PERIODS * period_ns;
     account_settled(collector, thread, true);
     uint64_t end_ns = thread->birth_cpu_ns + thread->count_ns;
     if (end_ns < thread->end_cpu_ns)

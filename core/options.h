@@ -15,6 +15,7 @@ enum option_id {
     OPTION_OUT,
     OPTION_RATE,
     OPTION_STACK,
+    OPTION_ENGINE,
     OPTION_KERNEL,
     OPTION_THREADS,
     OPTION_UNIT,

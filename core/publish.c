@@ -1,6 +1,7 @@
 /* Writes a session's results. Runs in the helper. */
 #include "publish.h"
 
+#include "engine.h"
 #include "folded.h"
 #include "frame_names.h"
 #include "message.h"
@@ -37,7 +38,7 @@ static void engine_put(struct publisher *publisher)
 {
     const struct session *session = publisher->session;
     struct text text = text_over(publisher->engine, sizeof publisher->engine);
-    text_put(&text, "perf");
+    engine_describe(&text, &session->traits, session->paranoid);
     if (session->library.address_space == NULL)
         text_put(&text, " without libunwind");
     if (session->helper.kind == HELPER_THREAD)
@@ -268,13 +269,15 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
         .uncovered_threads = collector->threads.uncovered,
         .thinned_threads = collector->threads.thinned,
         .engine = publisher->engine,
-        .rate_hz = session->config.rate_hz,
+        .rate_hz = 1000000000u / session->period_ns,
         .kernel_frames = traits->kernel_frames,
         .helper_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID),
         .arena_bytes = collector->arena->peak_bytes + collector->perf_map.arena.peak_bytes,
     };
     if (session->config.kernel == CONFIG_KERNEL_NO)
         summary.kernel_reason = "SELFSAMPLE_KERNEL=no";
+    else if (traits->by_timer)
+        summary.kernel_reason = "timers see user stacks alone";
     else if (!traits->kernel_frames)
         summary.kernel_reason = publisher->kernel_refusal;
     else if (publisher->kernel_hidden)

@@ -31,7 +31,7 @@ struct publisher {
     uint64_t look_ns;         /* when the last look was taken */
     int report_fd;            /* FIFO to the command; -1: none */
     bool kernel_hidden;       /* see frame_names.h */
-    char engine[96];          /* what takes the samples, and what is less than usual about it */
+    char engine[256];         /* what takes the samples, and what is less than usual about it */
     char kernel_refusal[128]; /* why there are no kernel frames, and what would help */
 };
 

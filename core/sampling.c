@@ -87,6 +87,13 @@ uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64
     return (uint64_t)((double)birth_ns / expected_weight(nominal_ns, count_ns));
 }
 
+uint64_t sampling_timer_weight_ns(uint64_t nominal_ns, uint64_t count_ns, uint64_t before_ns,
+                                  bool first)
+{
+    uint64_t passed_ns = count_ns - before_ns;
+    return first && passed_ns < nominal_ns ? nominal_ns : passed_ns;
+}
+
 uint64_t sampling_settled_period_ns(uint64_t nominal_ns, uint64_t random)
 {
     uint64_t span = nominal_ns / 2;

@@ -67,6 +67,14 @@ uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random);
 uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns,
                                   bool first);
 
+/*
+ * What a sample weighs that a timer took at COUNT_NS of the thread's CPU time, BEFORE_NS at the one
+ * before it. The FIRST of a thread stands for a whole period, however early it comes: of many
+ * threads that are shorter than that, as many in a period's time have one.
+ */
+uint64_t sampling_timer_weight_ns(uint64_t nominal_ns, uint64_t count_ns, uint64_t before_ns,
+                                  bool first);
+
 /* A period within a quarter of P. */
 uint64_t sampling_settled_period_ns(uint64_t nominal_ns, uint64_t random);
 

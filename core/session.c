@@ -4,6 +4,7 @@
 
 #include <linux/futex.h>
 
+#include "engine.h"
 #include "message.h"
 #include "number_file.h"
 #include "pattern.h"
@@ -62,7 +63,6 @@ bool session_configure(struct session *session, const char *program, char *const
     if (!is_wanted(&session->config, session->program))
         return false;
     session->config.rate_hz = rate_capped(session->config.rate_hz);
-    session->period_ns = 1000000000u / session->config.rate_hz;
     return true;
 }
 
@@ -169,16 +169,17 @@ int session_start(struct session *session, char *const *environment)
     session->app_pid = (pid_t)sys0(SYS_getpid);
     session->seed = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)session->app_pid << 36);
     out_path_expand(session, environment);
-    int result = event_probe(&session->traits, session->config.kernel != CONFIG_KERNEL_NO);
+    int result = engine_choose(&session->traits, &session->config, &session->timers);
     if (result != 0) {
         refusal_tell(result, "the kernel refuses sampling events", probe_remedy(result));
         session->app_pid = 0;
         return result;
     }
-    if (session->traits.kernel_refusal != 0) {
+    session->period_ns = engine_period_ns(&session->traits, session->config.rate_hz);
+    if (session->traits.kernel_refusal != 0 || session->traits.perf_refusal != 0)
         session->paranoid = number_file_read_signed("/proc/sys/kernel/perf_event_paranoid", 2);
+    if (session->traits.kernel_refusal != 0)
         kernel_refusal_tell(session);
-    }
     helper_reap_former();
     session->had_threads = has_other_threads();
     result = helper_start(&session->helper, session->helper_wanted, session_run, session,
@@ -221,6 +222,7 @@ void session_abandon(struct session *session, struct quiet_fork fork)
     forget(session);
     if (!session->hushed)
         session_close_births(session);
+    timers_forget(&session->timers);
     mailbox_clear(&session->mailbox);
 }
 
@@ -287,6 +289,7 @@ int session_stop(struct session *session)
         return result;
     quiet_resign(&session->quiet);
     session_discard_births(session);
+    timers_close(&session->timers);
     session->helper.pause_wanted = 0;
     forget(session);
     return result != 0 ? result : session->finish_result;
@@ -379,7 +382,8 @@ void session_follow(struct session *session)
 
 bool session_ends_at_seccomp(const struct session *session)
 {
-    return session->config.seccomp_end || session->helper.kind == HELPER_THREAD;
+    return session->config.seccomp_end || session->helper.kind == HELPER_THREAD ||
+           session->traits.by_timer;
 }
 
 bool session_hush(struct session *session)
@@ -388,12 +392,14 @@ bool session_hush(struct session *session)
         return true;
     if (session_ends_at_seccomp(session))
         session_end(session);
+    timers_silence(&session->timers, true);
     return __atomic_exchange_n(&session->hushed, 1, __ATOMIC_SEQ_CST) != 0;
 }
 
 void session_unhush(struct session *session)
 {
     __atomic_store_n(&session->hushed, 0, __ATOMIC_SEQ_CST);
+    timers_silence(&session->timers, false);
 }
 
 struct quiet_fork session_quiet(struct session *session)

@@ -26,6 +26,7 @@
 #include "mailbox.h"
 #include "outpath.h"
 #include "quiet.h"
+#include "timers.h"
 #include "unwind.h"
 
 #define SESSION_PROGRAM_BYTES 256u
@@ -56,15 +57,15 @@ struct session {
     struct config config;
     char program[SESSION_PROGRAM_BYTES]; /* its base name */
     char out_path[OUTPATH_BYTES];        /* a pattern with %n and %% alone, see outpath_number */
-    uint64_t period_ns;
-    uint64_t our_address; /* a code address of this library */
-    struct linked linked; /* filled where /proc can't tell */
+    uint64_t our_address;                /* a code address of this library */
+    struct linked linked;                /* filled where /proc can't tell */
     struct unwind_library library;
     enum helper_kind helper_wanted; /* by whoever knows of reasons against one that is apart */
 
     /* set by session_start */
     pid_t app_pid; /* 0: no session */
     struct event_traits traits;
+    uint64_t period_ns;
     int64_t paranoid;         /* kernel.perf_event_paranoid, where kernel samples are refused */
     bool refusal_told;        /* of kernel samples; a forked child need not say it again */
     pid_t first_tid;          /* of the thread that started it */
@@ -75,6 +76,7 @@ struct session {
     uint64_t seed;            /* of the births' lots, see sampling.h */
     uint64_t births;          /* how many have drawn one */
     struct helper helper;
+    struct timers timers;
     struct mailbox mailbox;
     struct labels labels; /* both sides'; they outlast sessions */
 
@@ -162,7 +164,7 @@ int session_snapshot(struct session *session, const char *path);
 void session_follow(struct session *session);
 
 /* Does the profile end where the app enters seccomp? Always if the helper is a thread: the app's
- * filter may be laid on it, too. */
+ * filter may be laid on it, too. And with timers, whose handler makes system calls. */
 bool session_ends_at_seccomp(const struct session *session);
 
 /*

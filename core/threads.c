@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "descriptors.h"
+#include "engine.h"
 #include "labels.h"
 #include "number_file.h"
 #include "proc_tasks.h"
@@ -116,7 +117,7 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
     struct event event = birth->event;
     struct thread *thread = entry_for_birth(threads, birth->tid, now_ns);
     if (thread == NULL || thread->settled) {
-        event_close(&event);
+        engine_close(&event);
         if (thread != NULL) /* the ring just closed may have told of a new name */
             thread_refresh_name(threads_proc_pid(threads), thread);
         return thread;
@@ -126,7 +127,10 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
     thread->plain = birth->plain;
     thread->passed_over = birth->passed_over;
     thread->one_in = birth->one_in > 1 ? birth->one_in : 1;
-    thread->birth_nominal_ns = sampling_birth_nominal_ns(threads->plan.period_ns, birth->one_in);
+    thread->by_timer = event.timer != NULL;
+    thread->birth_nominal_ns =
+        thread->by_timer ? birth->period_ns
+                         : sampling_birth_nominal_ns(threads->plan.period_ns, birth->one_in);
     threads->own_ns += birth->own_ns;
     thread->birth_cpu_ns = birth->cpu_ns;
     /* Another library's wrapper of the thread's function has computed: more than libc's few us. */
@@ -175,7 +179,7 @@ void threads_retire(struct threads *threads, struct thread *thread)
         threads->total--;
     else
         thread_count_uncovered(threads, thread);
-    event_close(&thread->event);
+    engine_close(&thread->event);
     deep_stack_end(&thread->deep);
     threads->short_lives += !thread->settled;
     thread->tid = 0;
@@ -262,13 +266,15 @@ static void shape_fit_stack(struct event_shape *shape)
 int thread_open_settled(struct threads *threads, const struct thread *thread, struct event *settled,
                         struct event_shape *shape)
 {
+    if (threads->plan.traits->by_timer)
+        return -EPERM;
     *shape = settled_shape(threads, thread);
     for (;;) {
         shape_fit_stack(shape);
         int result = event_open(settled, threads->plan.traits, shape, thread->tid);
         /* EPERM may mean that the locked memory is used up: less of it may do. */
         if (result == 0 && descriptor_is_spare(settled->fd)) {
-            event_close(settled);
+            engine_close(settled);
             return -EMFILE;
         }
         if (result != -EPERM || shape->ring_bytes <= RING_BYTES_MIN)
@@ -283,7 +289,7 @@ void thread_replace(struct thread *thread, const struct event *settled,
     if (stack_enough_bytes(thread) != 0 && !thread->wants_more_stack)
         thread->shrunk++;
     thread->needed_bytes = thread->needs_noted = 0;
-    event_close(&thread->event);
+    engine_close(&thread->event);
     thread->event = *settled;
     thread->ring = ring_over(settled->mapping, settled->mapping_bytes);
     thread->settled = true;
@@ -308,6 +314,8 @@ void thread_note_need(struct thread *thread, size_t bytes)
 
 bool thread_is_misfit(const struct threads *threads, const struct thread *thread)
 {
+    if (thread->by_timer)
+        return false;
     if (!thread->settled)
         return true;
     size_t ring_bytes = thread->event.mapping_bytes - EVENT_PAGE_BYTES;
@@ -386,7 +394,8 @@ void threads_judge_churn(struct threads *threads, uint64_t now_ns)
     uint64_t ended = threads->short_lives - threads->counted_short_lives;
     uint64_t pace = ended * 1000000000u / passed_ns / CHURN_PER_SECOND;
     threads->counted_short_lives = threads->short_lives;
-    threads->births_one_in = pace < 1 ? 1 : pace > ONE_IN_MAX ? ONE_IN_MAX : (uint32_t)pace;
+    if (!threads->plan.traits->by_timer) /* only the settled make up for those passed over */
+        threads->births_one_in = pace < 1 ? 1 : pace > ONE_IN_MAX ? ONE_IN_MAX : (uint32_t)pace;
     threads->counted_ns = now_ns;
     threads->counted_total = threads->total;
 }
@@ -410,7 +419,7 @@ uint64_t threads_patience_ns(const struct threads *threads)
     for (uint32_t i = 0; i < threads->used; i++) {
         const struct thread *thread = threads_at(threads, i);
         /* What the full ring of a birth loses is made good otherwise. */
-        if (thread->tid == 0 || !thread->settled)
+        if (thread->tid == 0 || !(thread->settled || thread->by_timer))
             continue;
         struct event_shape shape = {.stack_bytes = thread->stack_bytes};
         uint64_t records =

@@ -28,6 +28,7 @@ struct thread {
     struct ring ring;
     uint32_t one_in;  /* its birth stands for so many */
     bool passed_over; /* by lot it has no event until it is settled */
+    bool by_timer;    /* a timer of its own makes its samples: it is never settled */
     bool plain;       /* not settled, yet weights are differences of its count */
     bool settled;     /* the event is the helper's own, and weights are differences of its count */
     bool dead;        /* no more records will come */

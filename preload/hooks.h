@@ -36,6 +36,9 @@ long hooks_syscall_seccomp(long number, long operation, long flags, long filter)
 /* Prepares what threads tell at their end. Once, in the constructor. */
 void hooks_prepare(void);
 
+/* The handler of timers' signals. */
+void hooks_timer_signal(int signal, siginfo_t *info, void *context);
+
 /* The one session of this process. */
 extern struct session session;
 

@@ -131,6 +131,8 @@ int library_start_session(void)
     libunwind_load();
     hooks_prepare();
     hooks_seccomp_prepare();
+    session.timers.handler = hooks_timer_signal;
+    session.timers.stack_bytes = session.config.stack_bytes;
     return session_start(&session, environ);
 }
 

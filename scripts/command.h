@@ -131,7 +131,7 @@ struct report {
     char program[64];
     uint64_t samples, lost, whole, truncated, uncovered, thinned;
     uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
-    char engine[32];
+    char engine[256];
     bool too_short; /* less CPU time than one period: no file is meant to be */
     bool kernel_frames;
     char kernel_reason[256]; /* why there are none, or none with names; "": none given */

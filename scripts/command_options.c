@@ -31,6 +31,8 @@ static const struct option_row {
     {"rate", 'r', "SELFSAMPLE_RATE", NULL, "HZ", "samples per second of CPU time (default 999)"},
     {"stack", 's', "SELFSAMPLE_STACK", NULL, "BYTES",
      "of stack copied, up to 65528 (default automatic)"},
+    {"engine", 'e', "SELFSAMPLE_ENGINE", NULL, "WHICH",
+     "of the samples: auto (default), perf events, or timer"},
     {"kernel", 'k', "SELFSAMPLE_KERNEL", NULL, "WHEN", "kernel frames: auto (default), yes, no"},
     {"threads", 't', "SELFSAMPLE_THREADS", NULL, "HOW", "first frame: name (default), tid, none"},
     {"unit", 'u', "SELFSAMPLE_UNIT", NULL, "UNIT", "of the counts: samples (default), us"},

@@ -37,6 +37,7 @@ TEST(defaults)
     CHECK_U64(config.rate_hz, 999);
     CHECK_U64(config.stack_bytes, 0);
     CHECK_U64(config.kernel, CONFIG_KERNEL_AUTO);
+    CHECK_U64(config.engine, CONFIG_ENGINE_AUTO);
     CHECK_U64(config.threads, CONFIG_THREADS_NAME);
     CHECK_U64(config.unit, CONFIG_UNIT_SAMPLES);
     CHECK_U64(config.format, CONFIG_FORMAT_FOLDED);
@@ -50,15 +51,16 @@ TEST(defaults)
 TEST(every_option_is_read)
 {
     READ("SELFSAMPLE_OUT=/tmp/%e", "SELFSAMPLE_RATE=100", "SELFSAMPLE_STACK=8192",
-         "SELFSAMPLE_KERNEL=no", "SELFSAMPLE_THREADS=tid", "SELFSAMPLE_UNIT=us",
-         "SELFSAMPLE_ONLY=gcc,cc1*", "SELFSAMPLE_CHILDREN=no", "SELFSAMPLE_ENABLED=no",
-         "SELFSAMPLE_SUMMARY=yes", "SELFSAMPLE_CHECKPOINT=60", "SELFSAMPLE_SECCOMP=end",
-         "SELFSAMPLE_INLINE=yes", "SELFSAMPLE_REPORT=/tmp/x/report");
+         "SELFSAMPLE_KERNEL=no", "SELFSAMPLE_ENGINE=timer", "SELFSAMPLE_THREADS=tid",
+         "SELFSAMPLE_UNIT=us", "SELFSAMPLE_ONLY=gcc,cc1*", "SELFSAMPLE_CHILDREN=no",
+         "SELFSAMPLE_ENABLED=no", "SELFSAMPLE_SUMMARY=yes", "SELFSAMPLE_CHECKPOINT=60",
+         "SELFSAMPLE_SECCOMP=end", "SELFSAMPLE_INLINE=yes", "SELFSAMPLE_REPORT=/tmp/x/report");
     CHECK_STR(lines, "");
     CHECK_STR(config.out_pattern, "/tmp/%e");
     CHECK_U64(config.rate_hz, 100);
     CHECK_U64(config.stack_bytes, 8192);
     CHECK_U64(config.kernel, CONFIG_KERNEL_NO);
+    CHECK_U64(config.engine, CONFIG_ENGINE_TIMER);
     CHECK_U64(config.threads, CONFIG_THREADS_TID);
     CHECK(config.seccomp_end && config.inlined);
     CHECK_U64(config.unit, CONFIG_UNIT_US);
@@ -178,7 +180,7 @@ TEST(wrong_words)
 }
 
 #define ALL                                                                                        \
-    "; options are OUT RATE STACK KERNEL THREADS UNIT ONLY CHILDREN ENABLED SUMMARY "              \
+    "; options are OUT RATE STACK ENGINE KERNEL THREADS UNIT ONLY CHILDREN ENABLED SUMMARY "       \
     "CHECKPOINT SECCOMP INLINE FORMAT\n"
 
 TEST(wrong_names)

@@ -1,0 +1,365 @@
+/* Timers, their slots, and what happens on their signal. Runs in the app's threads. */
+#include "timers.h"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "record.h"
+#include "sampling.h"
+
+/* glibc has no better name for it. */
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* Real-time signals from the top: programs begin with the first. Last of all one that neither the
+ * kernel nor anybody else sends. */
+#define SIGNAL_FIRST 63
+#define SIGNAL_LAST  36
+#define SIGNAL_SPARE SIGSTKFLT
+
+/* Rings get smaller with the number of threads. What is not written is not touched. */
+#define RING_BYTES_FEW  (512u * 1024)
+#define RING_BYTES_SOME (256u * 1024)
+#define RING_BYTES_MANY (128u * 1024)
+#define THREADS_FEW     32u
+#define THREADS_SOME    256u
+#define RING_RECORDS    8u /* the stack copy is such that so many fit */
+
+#define CLOCK_OF_THREAD(tid) ((clockid_t)(~(unsigned)(tid) << 3 | 6)) /* clock_getcpuclockid(3) */
+
+enum slot_state { SLOT_FREE, SLOT_TAKEN, SLOT_ACTIVE, SLOT_BUSY, SLOT_CLOSING };
+#define STATE_BITS              3u
+#define STATE_OF(word)          ((enum slot_state)((word) & ((1u << STATE_BITS) - 1)))
+#define GENERATION(word)        ((word) >> STATE_BITS)
+#define WORD(generation, state) ((uint32_t)(generation) << STATE_BITS | (uint32_t)(state))
+
+/* What a timer's signal brings: slot and generation, so that one that comes late is known. */
+#define INDEX_BITS 14u
+_Static_assert(TIMERS_SLOTS == 1u << INDEX_BITS, "an index does not fit");
+#define GENERATION_MASK ((1u << (31u - INDEX_BITS)) - 1)
+
+uint64_t timers_tick_ns(void)
+{
+    struct timespec tick; /* the resolution of the clock that ticks move */
+    if (sys2(SYS_clock_getres, CLOCK_MONOTONIC_COARSE, &tick) != 0 || tick.tv_nsec <= 0)
+        return 10000000u;
+    return (uint64_t)tick.tv_nsec;
+}
+
+static bool slot_change(struct timer_slot *slot, uint32_t from, uint32_t to)
+{
+    return __atomic_compare_exchange_n(&slot->state, &from, to, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
+/* Is SIGNAL without a handler, or ours already? */
+static bool signal_is_free(const struct timers *timers, int signal)
+{
+    struct kernel_sigaction action;
+    return kernel_sigaction_get(signal, &action) == 0 &&
+           (action.handler == KERNEL_SIGNAL_DEFAULT || action.handler == timers->handler);
+}
+
+static int signal_choose(const struct timers *timers)
+{
+    uint64_t blocked = 0; /* one that is blocked is waited for */
+    sys4(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof blocked);
+    for (int signal = SIGNAL_FIRST; signal >= SIGNAL_LAST; signal--)
+        if (signal_is_free(timers, signal) && (blocked & kernel_signal_bit(signal)) == 0)
+            return signal;
+    return signal_is_free(timers, SIGNAL_SPARE) ? SIGNAL_SPARE : 0;
+}
+
+/* All signals are blocked while the handler runs: a handler of the app's might leave by longjmp. */
+static int signal_take(struct timers *timers, int signal)
+{
+    int result = kernel_sigaction_set(signal, timers->handler, SA_RESTART | SA_ONSTACK, ~0ull);
+    if (result == 0)
+        __atomic_store_n(&timers->signal, signal, __ATOMIC_RELEASE);
+    return result;
+}
+
+int timers_prepare(struct timers *timers)
+{
+    if (__atomic_load_n(&timers->signal, __ATOMIC_ACQUIRE) != 0)
+        return 0;
+    int signal = signal_choose(timers);
+    return signal != 0 ? signal_take(timers, signal) : -EBUSY;
+}
+
+/* The first that is free: the rings of the first slots are warm. */
+static struct timer_slot *slot_take(struct timers *timers)
+{
+    for (uint32_t i = 0; i < TIMERS_SLOTS; i++) {
+        struct timer_slot *slot = &timers->slots[i];
+        uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+        if (STATE_OF(word) != SLOT_FREE ||
+            !slot_change(slot, word, WORD(GENERATION(word), SLOT_TAKEN)))
+            continue;
+        uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_RELAXED);
+        while (used < i + 1 && !__atomic_compare_exchange_n(&timers->used, &used, i + 1, false,
+                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            continue;
+        return slot;
+    }
+    return NULL;
+}
+
+static void slot_free(struct timer_slot *slot)
+{
+    uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->state, WORD(GENERATION(word) + 1, SLOT_FREE), __ATOMIC_RELEASE);
+}
+
+static void slot_end_timer(struct timer_slot *slot)
+{
+    if (slot->has_timer)
+        sys1(SYS_timer_delete, slot->timer);
+    slot->has_timer = false;
+}
+
+static int slot_map(const struct timers *timers, struct timer_slot *slot)
+{
+    if (slot->mapping != NULL)
+        return 0;
+    uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_RELAXED);
+    size_t ring_bytes = used <= THREADS_FEW    ? RING_BYTES_FEW
+                        : used <= THREADS_SOME ? RING_BYTES_SOME
+                                               : RING_BYTES_MANY;
+    size_t bytes = RING_WRITER_CONTROL_BYTES + ring_bytes;
+    void *mapping = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (sys_is_error(mapping))
+        return (int)(intptr_t)mapping;
+    sys3(SYS_madvise, mapping, bytes, MADV_DONTFORK);
+    slot->mapping = mapping;
+    slot->mapping_bytes = bytes;
+    return 0;
+}
+
+static uint32_t stack_bytes_for(const struct timers *timers, const struct timer_slot *slot)
+{
+    uint32_t most = (uint32_t)(slot->mapping_bytes - RING_WRITER_CONTROL_BYTES) / RING_RECORDS -
+                    RECORD_SAMPLE_FIXED_BYTES - 8;
+    if (timers->stack_bytes != 0 && timers->stack_bytes < most)
+        most = timers->stack_bytes;
+    return (most < ring_writer_stack_bytes_max() ? most : ring_writer_stack_bytes_max()) & ~7u;
+}
+
+static int slot_create_timer(struct timers *timers, struct timer_slot *slot, pid_t tid)
+{
+    uint32_t index = (uint32_t)(slot - timers->slots);
+    uint32_t generation = GENERATION(slot->state) & GENERATION_MASK;
+    struct sigevent event = {
+        .sigev_notify = SIGEV_THREAD_ID,
+        .sigev_signo = __atomic_load_n(&timers->signal, __ATOMIC_ACQUIRE),
+        .sigev_value.sival_int = (int)(generation << INDEX_BITS | index),
+    };
+    event.sigev_notify_thread_id = tid;
+    int result = (int)sys3(SYS_timer_create, CLOCK_OF_THREAD(tid), &event, &slot->timer);
+    slot->has_timer = result == 0;
+    return result;
+}
+
+static int slot_make_ready(struct timers *timers, struct timer_slot *slot, pid_t tid)
+{
+    slot_end_timer(slot); /* of a thread that ended unseen */
+    int result = slot_map(timers, slot);
+    if (result == 0)
+        result = slot_create_timer(timers, slot, tid);
+    if (result != 0)
+        return result;
+    slot->writer =
+        ring_writer_over(slot->mapping, slot->mapping_bytes, (pid_t)sys0(SYS_getpid), tid);
+    slot->writer.has_callchain = timers->has_callchain;
+    slot->stack_bytes = stack_bytes_for(timers, slot);
+    slot->tick_ns = timers_tick_ns();
+    slot->name[0] = '\0';
+    return 0;
+}
+
+struct timer_slot *timers_open(struct timers *timers, pid_t tid, uint64_t period_ns,
+                               uint64_t random, int *error)
+{
+    *error = timers_prepare(timers);
+    if (*error != 0)
+        return NULL;
+    struct timer_slot *slot = slot_take(timers);
+    *error = slot != NULL ? slot_make_ready(timers, slot, tid) : -ENOSPC;
+    if (*error == 0) {
+        slot->period_ns = period_ns > slot->tick_ns ? period_ns : slot->tick_ns;
+        slot->random = random;
+        return slot;
+    }
+    if (slot != NULL)
+        slot_free(slot);
+    return NULL;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
+/*
+ * Sets when the next signal comes. It comes at the tick after the timer's time, half a tick late on
+ * the average, which is taken off. A program that takes the signal away (by waiting for it) leaves
+ * the timer running: it goes on by its interval.
+ */
+static int slot_set_time(const struct timer_slot *slot, uint64_t first_ns)
+{
+    uint64_t half_ns = slot->tick_ns / 2;
+    bool at_each_tick = slot->period_ns <= slot->tick_ns;
+    uint64_t value_ns = at_each_tick || first_ns <= half_ns ? 1 : first_ns - half_ns;
+    uint64_t interval_ns = at_each_tick ? half_ns : slot->period_ns;
+    const struct itimerspec times = {timespec_of(interval_ns), timespec_of(value_ns)};
+    return (int)sys4(SYS_timer_settime, slot->timer, 0, &times, NULL);
+}
+
+int timer_slot_arm(struct timer_slot *slot)
+{
+    uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+    slot->base_cpu_ns = sys_clock_ns(CLOCK_OF_THREAD(slot->writer.tid));
+    __atomic_store_n(&slot->state, WORD(GENERATION(word), SLOT_ACTIVE), __ATOMIC_RELEASE);
+    /* Anywhere in the first period; within a tick the tick itself is as good as drawn by lot. */
+    return slot_set_time(slot, slot->random % slot->period_ns + 1);
+}
+
+static void period_redraw(struct timer_slot *slot)
+{
+    if (slot->period_ns <= slot->tick_ns)
+        return;
+    slot->random = sampling_mix(slot->random);
+    slot_set_time(slot, sampling_settled_period_ns(slot->period_ns, slot->random));
+}
+
+static void tell_name(struct timer_slot *slot, uint64_t time_ns)
+{
+    char name[TIMERS_NAME_BYTES] = "";
+    if (sys2(SYS_prctl, PR_GET_NAME, name) == 0 &&
+        __builtin_memcmp(name, slot->name, sizeof name) != 0 &&
+        ring_writer_put_name(&slot->writer, name, time_ns))
+        __builtin_memcpy(slot->name, name, sizeof name);
+}
+
+static void take_sample(struct timer_slot *slot, const void *context)
+{
+    const uint8_t *frame = (const uint8_t *)context - ARCH_SIGNAL_CONTEXT_AT;
+    uint64_t registers[ARCH_PERF_REGISTER_COUNT];
+    for (unsigned i = 0; i < ARCH_PERF_REGISTER_COUNT; i++)
+        __builtin_memcpy(&registers[i], frame + arch_signal_register_at[i], sizeof registers[i]);
+    const struct ring_writer_sample sample = {
+        .time_ns = sys_clock_ns(CLOCK_MONOTONIC),
+        .count_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - slot->base_cpu_ns,
+        .registers = registers,
+        .stack_pointer = registers[ARCH_PERF_INDEX_SP],
+        .stack_bytes = slot->stack_bytes,
+    };
+    tell_name(slot, sample.time_ns);
+    ring_writer_put_sample(&slot->writer, &sample);
+    period_redraw(slot);
+}
+
+/* The slot that INFO is of, with its state word as it must be; NULL: of none. */
+static struct timer_slot *slot_of(struct timers *timers, const siginfo_t *info, uint32_t *word)
+{
+    uint32_t value = (uint32_t)info->si_value.sival_int;
+    struct timer_slot *slot = &timers->slots[value & (TIMERS_SLOTS - 1)];
+    *word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+    if ((GENERATION(*word) & GENERATION_MASK) != value >> INDEX_BITS)
+        return NULL;
+    return slot;
+}
+
+bool timers_on_signal(struct timers *timers, const siginfo_t *info, const void *context)
+{
+    uint32_t word;
+    if (info->si_code != SI_TIMER)
+        return false;
+    struct timer_slot *slot = slot_of(timers, info, &word);
+    uint32_t busy = WORD(GENERATION(word), SLOT_BUSY);
+    /* One that comes late, of a timer that has been ended, is no concern of anybody's. */
+    if (slot == NULL || STATE_OF(word) != SLOT_ACTIVE || !slot_change(slot, word, busy))
+        return true;
+    take_sample(slot, context);
+    if (!slot_change(slot, busy, word)) { /* it is CLOSING */
+        slot_end_timer(slot);
+        slot_free(slot);
+    }
+    return true;
+}
+
+static struct timer_slot *slot_of_thread(struct timers *timers, pid_t tid)
+{
+    uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < used; i++) {
+        struct timer_slot *slot = &timers->slots[i];
+        if (STATE_OF(__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE)) == SLOT_ACTIVE &&
+            slot->writer.tid == tid)
+            return slot;
+    }
+    return NULL;
+}
+
+void timers_leave(struct timers *timers, pid_t tid)
+{
+    struct timer_slot *slot = slot_of_thread(timers, tid);
+    if (slot == NULL)
+        return;
+    slot_end_timer(slot); /* what was pending has been delivered when the call returns */
+    ring_writer_put_end(&slot->writer, sys_clock_ns(CLOCK_MONOTONIC));
+}
+
+void timers_silence(struct timers *timers, bool silent)
+{
+    const struct itimerspec never = {{0, 0}, {0, 0}};
+    uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < used; i++) {
+        const struct timer_slot *slot = &timers->slots[i];
+        if (STATE_OF(__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE)) < SLOT_ACTIVE)
+            continue;
+        if (silent)
+            sys4(SYS_timer_settime, slot->timer, 0, &never, NULL);
+        else
+            slot_set_time(slot, slot->period_ns);
+    }
+}
+
+void timer_slot_release(struct timer_slot *slot)
+{
+    uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+    while (STATE_OF(word) != SLOT_FREE && STATE_OF(word) != SLOT_CLOSING) {
+        bool busy = STATE_OF(word) == SLOT_BUSY;
+        uint32_t next =
+            busy ? WORD(GENERATION(word), SLOT_CLOSING) : WORD(GENERATION(word) + 1, SLOT_FREE);
+        if (slot_change(slot, word, next))
+            return;
+        word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+    }
+}
+
+void timers_forget(struct timers *timers)
+{
+    for (uint32_t i = 0; i < timers->used; i++)
+        timers->slots[i] = (struct timer_slot){0};
+    timers->used = 0;
+}
+
+void timers_close(struct timers *timers)
+{
+    uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < used; i++) {
+        struct timer_slot *slot = &timers->slots[i];
+        timer_slot_release(slot);
+        uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+        if (STATE_OF(word) != SLOT_FREE ||
+            !slot_change(slot, word, WORD(GENERATION(word), SLOT_TAKEN)))
+            continue;
+        slot_end_timer(slot);
+        if (slot->mapping != NULL)
+            sys_munmap(slot->mapping, slot->mapping_bytes);
+        slot->mapping = NULL;
+        slot_free(slot);
+    }
+}

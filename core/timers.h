@@ -1,0 +1,95 @@
+/*
+ * Sampling by timers, where perf events can't be had: each thread has a POSIX timer on its own CPU
+ * clock, whose signal interrupts it; the handler puts a sample into a ring of the thread's, in the
+ * form in which the kernel would have done it (ring_writer.h).
+ *
+ * The kernel looks at such timers at its ticks only, so there are CONFIG_HZ samples a second at the
+ * most. That costs no CPU time in the sum: a sample says how much its thread has used by then.
+ *
+ * A slot goes FREE -> TAKEN (a thread makes it ready for itself or another) -> ACTIVE <-> BUSY (the
+ * thread is in the handler) -> FREE (by the helper, once the thread is gone; where the thread is at
+ * it, CLOSING comes between, and the thread frees it). Whoever has it in TAKEN or BUSY owns all its
+ * other fields; in ACTIVE the ring's reading side is the helper's. A slot keeps its ring for the
+ * next thread.
+ *
+ * All but timer_slot_release runs in the app's threads. No libc, no allocation but mmap, no lock;
+ * errno stays as it is.
+ */
+#ifndef SELFSAMPLE_CORE_TIMERS_H
+#define SELFSAMPLE_CORE_TIMERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kernel_sigaction.h"
+#include "ring_writer.h"
+
+#define TIMERS_SLOTS      16384u /* as many as there may be threads */
+#define TIMERS_NAME_BYTES 16u
+
+struct timer_slot {
+    uint32_t state; /* generation and state, see timers.c; atomic */
+    bool has_timer;
+    int32_t timer; /* the kernel's number */
+    struct ring_writer writer;
+    void *mapping; /* the ring; NULL: none yet */
+    size_t mapping_bytes;
+    uint32_t stack_bytes; /* copied with a sample, at most */
+    uint64_t period_ns;   /* nominal */
+    uint64_t tick_ns;
+    uint64_t random;
+    uint64_t base_cpu_ns;         /* the thread's CPU clock when its timer began */
+    char name[TIMERS_NAME_BYTES]; /* the thread's, as last told */
+};
+
+struct timers {
+    kernel_signal_handler *handler; /* set by whoever makes the struct: calls timers_on_signal */
+    int signal;                     /* ours; 0: none is prepared; atomic */
+    bool has_callchain;             /* of samples in perf's rings, so that all are of one form */
+    uint32_t stack_bytes;           /* as asked; 0: to be chosen */
+    uint32_t used;                  /* slots that were ever taken: [0, used); atomic */
+    struct timer_slot slots[TIMERS_SLOTS];
+};
+
+/* The time between two ticks of the kernel, ns, and so the shortest period. */
+uint64_t timers_tick_ns(void);
+
+/* Chooses a signal that nobody uses and installs the handler. Again: does nothing. 0 or -errno:
+ * -EBUSY: every signal that would do is used by the app. */
+int timers_prepare(struct timers *timers);
+
+/*
+ * A slot with a ring and a timer that does not run yet, for thread TID of this process, at one
+ * sample in PERIOD_NS; RANDOM decides when. NULL, and -errno in *ERROR: -EAGAIN no more timers are
+ * granted (RLIMIT_SIGPENDING), -ENOMEM, -ENOSPC no slot is free.
+ */
+struct timer_slot *timers_open(struct timers *timers, pid_t tid, uint64_t period_ns,
+                               uint64_t random, int *error);
+
+/* Starts it: what the thread uses from now on counts. 0 or -errno. */
+int timer_slot_arm(struct timer_slot *slot);
+
+/*
+ * What the handler does: if INFO is of a timer of ours, puts a sample of what was interrupted,
+ * whose registers CONTEXT holds. False where the signal is from elsewhere.
+ */
+bool timers_on_signal(struct timers *timers, const siginfo_t *info, const void *context);
+
+/* The calling thread is about to end: ends its timer, and tells it in its ring. */
+void timers_leave(struct timers *timers, pid_t tid);
+
+/* No more signals come, or they come again: the timers of all threads. */
+void timers_silence(struct timers *timers, bool silent);
+
+/* In the helper: the slot is free for another thread. Its ring must not be read any more. */
+void timer_slot_release(struct timer_slot *slot);
+
+/* In the child of a fork, which has neither the timers nor the rings. The handler stays. */
+void timers_forget(struct timers *timers);
+
+/* At a session's end, where the process goes on: ends all timers, and unmaps the rings of which no
+ * thread is in the midst of a sample. */
+void timers_close(struct timers *timers);
+
+#endif

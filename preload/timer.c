@@ -1,0 +1,16 @@
+/*
+ * The handler of the timers' signal, and what becomes of signals of that number that others send.
+ *
+ * Runs in the app's threads, wherever these are: takes no lock, allocates nothing, calls nothing of
+ * libc, leaves errno alone.
+ */
+#include "hooks.h"
+
+void hooks_timer_signal(int signal, siginfo_t *info, void *context)
+{
+    (void)signal;
+    /* A filter may kill for what it takes. */
+    if (__atomic_load_n(&session.hushed, __ATOMIC_RELAXED) != 0)
+        return;
+    timers_on_signal(&session.timers, info, context);
+}
