@@ -49,7 +49,8 @@ static const struct view {
      1, ANY, view_top},
     {TREE, "tree", "[options] FILE...",
      "Prints who called whom: the share of the CPU time in each call and in what is under it\n"
-     "(total), and in the function itself (self). [N] is the depth of calls too deep to indent.\n",
+     "(total), and in the function itself (self). +- is the standard error of total, as in top.\n"
+     "[N] is the depth of calls too deep to indent.\n",
      1, ANY, view_tree},
     {MERGE, "merge", "[options] FILE...",
      "Writes one folded profile of many, each under a frame of its program: PROGRAM of a file\n"
@@ -137,7 +138,7 @@ static const struct view_option {
      "frames in front of functions (default 1, the thread;\n"
      "2: a merged profile; 0: SELFSAMPLE_THREADS=none)"},
     {READERS & ~MERGE, 'u', 'u', "unit", "UNIT", "what was recorded: samples (default), us"},
-    {TOP | DIFF, 'r', 'r', "rate", "HZ", "with --unit us: samples per second (default 999)"},
+    {TOP | TREE | DIFF, 'r', 'r', "rate", "HZ", "with --unit us: samples per second (default 999)"},
     {FLAMEGRAPH | CONVERT, 'r', 'r', "rate", "HZ", "samples per second (default 999)"},
     {TOP | TREE | DIFF | LIVE, 'w', 'w', "wide", NULL, "do not shorten names"},
     {MERGE | DIFF | CONVERT | FLAMEGRAPH, 'o', 'o', "out", "FILE",

@@ -2,7 +2,7 @@
 #include "views.h"
 
 enum {
-    COLUMNS_BEFORE = 15,
+    COLUMNS_BEFORE = 21,
     LEVEL_COLUMNS = 11, /* of a number of a level, of 8 digits, with its brackets */
     NAME_COLUMNS = 8,   /* at least */
 };
@@ -16,7 +16,8 @@ struct printing {
 static void print_node(const struct printing *printing, const struct node *node)
 {
     size_t indent = node->depth - 1, room = printing->width - COLUMNS_BEFORE;
-    printf("%6.2f %6.2f  ", percent(node->total[0], printing->all),
+    printf("%6.2f %5.2f %6.2f  ", percent(node->total[0], printing->all),
+           share_error(printing->options, node->total[0], printing->all),
            percent(node->self[0], printing->all));
     if (indent <= printing->indent_max) {
         printf("%*s", (int)indent, "");
@@ -40,7 +41,7 @@ void view_tree(const struct view_options *options, char **files, size_t count)
     struct printing printing = {options, stacks.root->total[0], table_width(), 0};
     size_t spare = printing.width - COLUMNS_BEFORE - LEVEL_COLUMNS - NAME_COLUMNS;
     printing.indent_max = spare < printing.width / 3 ? spare : printing.width / 3;
-    printf("%llu %s; from %g %% on\ntotal%%  self%%  call\n", (unsigned long long)printing.all,
+    printf("%llu %s; from %g %% on\ntotal%%    +-  self%%  call\n", (unsigned long long)printing.all,
            unit_name(options), 100 * options->cut);
     bool shown = true;
     for (const struct node *node = stacks.root; (node = stacks_next(node, shown)) != NULL;) {
@@ -48,4 +49,6 @@ void view_tree(const struct view_options *options, char **files, size_t count)
         if (shown)
             print_node(&printing, node);
     }
+    if (options->is_us)
+        printf("+- if %g samples a second\n", options->rate);
 }

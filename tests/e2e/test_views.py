@@ -101,6 +101,15 @@ def test_top_of_threads_and_files():
 
 
 @test
+def test_top_by_thread():
+    """A function of two threads is two, each behind its thread's name."""
+    stacks = {("a", "f", "g"): 3, ("b", "f"): 4, ("b", "g"): 5, ("c",): 6}
+    table = rows(view("top", "--by-thread", write(private_directory() / "a.folded", stacks)))
+    expect({f: row[4:] for f, row in table.items()} ==
+           {"a: f": (0, 3), "a: g": (3, 3), "b: f": (4, 4), "b: g": (5, 5), "c": (6, 6)}, f"{table}")
+
+
+@test
 def test_top_of_microseconds():
     """The number of samples is the rate's: 4 s of CPU time at 100 Hz, a quarter in f."""
     stacks = {("t", "f"): 1_000_000, ("t", "g"): 3_000_000}
@@ -109,6 +118,9 @@ def test_top_of_microseconds():
     wanted = 100 * math.sqrt(0.25 * 0.75 / 400)
     expect(abs(rows(text)["f"][1] - wanted) < 0.006, text)
     expect("4000000 us" in text and "+- if 100 samples a second" in text, text)
+    text = view("tree", "--unit", "us", "--rate", 100, path)
+    line = next(line for line in text.splitlines() if line.endswith(" f"))
+    expect(abs(float(line.split()[1]) - wanted) < 0.006 and "+- if 100 samples a second" in text, text)
 
 
 @test
@@ -132,13 +144,15 @@ def test_tree():
     for cut, argument in ((0.01, []), (0.05, ["--cut", "5%"]), (0, ["--cut=0"])):
         shown, stack = {}, ()
         for line in view("tree", "-w", *argument, path).splitlines()[2:]:
-            match = re.fullmatch(r" *([\d.]+) +([\d.]+)  ( *)(.*)", line)
-            depth = len(match.group(3))
+            match = re.fullmatch(r" *([\d.]+) +([\d.]+) +([\d.]+)  ( *)(.*)", line)
+            depth = len(match.group(4))
             expect(depth <= len(stack), f"nobody above {line}")
-            stack = (*stack[:depth], match.group(4))
-            shown[stack] = (float(match.group(1)), float(match.group(2)))
+            stack = (*stack[:depth], match.group(5))
+            shown[stack] = tuple(float(match.group(i)) for i in (1, 2, 3))
         expect(set(shown) == {s for s, c in total.items() if c >= cut * everything}, f"cut {cut}")
-        for stack, (share, self_share) in shown.items():
+        for stack, (share, error, self_share) in shown.items():
+            part = total[stack] / everything
+            expect(abs(error - 100 * math.sqrt(part * (1 - part) / everything)) < 0.006, f"{stack}: +- {error}")
             expect(abs(share - 100 * total[stack] / everything) < 0.006
                    and abs(self_share - 100 * own[stack] / everything) < 0.006, f"{stack}: {share}")
 
