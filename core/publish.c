@@ -77,6 +77,7 @@ static void status_init(struct publisher *publisher)
     status_open(status, session->app_pid);
     status->program = session->program;
     status->engine = publisher->engine;
+    status->format = session->config.format == CONFIG_FORMAT_FOLDED ? "folded" : "pprof";
     status->unit = session->config.unit == CONFIG_UNIT_US ? "us" : "samples";
     status->rate_hz = session->config.rate_hz;
     status->roots = session->config.threads != CONFIG_THREADS_NONE;
@@ -173,15 +174,11 @@ static void write_places(struct publisher *publisher, struct name_source names,
     notice(publisher, buffer);
 }
 
-/* NAMED into OUT, in the format that is asked for. Errors are OUT's. */
-static void write_format(const struct publisher *publisher, const struct named_profile *named,
-                         struct outfile *out, struct arena *scratch)
+/* NAMED into OUT, as pprof has it. Errors are OUT's. */
+static void write_pprof(const struct publisher *publisher, const struct named_profile *named,
+                        struct outfile *out, struct arena *scratch)
 {
     const struct session *session = publisher->session;
-    if (session->config.format == CONFIG_FORMAT_FOLDED) {
-        folded_write(named, out, scratch);
-        return;
-    }
     char buffer[SESSION_PROGRAM_BYTES + 64];
     struct text comment = text_over(buffer, sizeof buffer);
     text_put(&comment, "selfsample of ");
@@ -198,17 +195,18 @@ static void write_format(const struct publisher *publisher, const struct named_p
     pprof_profile_write(named, &publisher->collector->stacks, &facts, out, scratch);
 }
 
-/* What a count of 1 stands for in the file. */
-static uint64_t unit_ns(const struct session *session)
+/* What a count of 1 stands for in a file of that FORMAT. */
+static uint64_t unit_ns(const struct session *session, enum config_format format)
 {
-    bool is_folded = session->config.format == CONFIG_FORMAT_FOLDED;
-    return folded_unit_ns(is_folded ? session->config.unit : CONFIG_UNIT_SAMPLES,
+    return folded_unit_ns(format == CONFIG_FORMAT_FOLDED ? session->config.unit
+                                                         : CONFIG_UNIT_SAMPLES,
                           session->period_ns);
 }
 
 /* Names, lines, file, into an OUT that has been begun; PLACES beside it unless it is NULL.
  * 0 or -errno. */
-static int write_into(struct publisher *publisher, struct outfile *out, struct outfile *places)
+static int write_into(struct publisher *publisher, enum config_format format, struct outfile *out,
+                      struct outfile *places)
 {
     struct session *session = publisher->session;
     out->progress = &session->progress;
@@ -223,9 +221,12 @@ static int write_into(struct publisher *publisher, struct outfile *out, struct o
     const struct named_profile named = {
         .profile = &publisher->collector->profile,
         .names = source,
-        .unit_ns = unit_ns(session),
+        .unit_ns = unit_ns(session, format),
     };
-    write_format(publisher, &named, out, &scratch);
+    if (format == CONFIG_FORMAT_FOLDED)
+        folded_write(&named, out, &scratch);
+    else
+        write_pprof(publisher, &named, out, &scratch);
     arena_destroy(&scratch);
     int result = outfile_commit(out);
     if (result == 0 && places != NULL)
@@ -240,7 +241,8 @@ static int write_profile(struct publisher *publisher)
     if (result == 0)
         result = outfile_begin(publisher->out);
     if (result == 0)
-        result = write_into(publisher, publisher->out, publisher->places);
+        result = write_into(publisher, publisher->session->config.format, publisher->out,
+                            publisher->places);
     if (result != 0)
         return result;
     publisher->session->writings++;
@@ -403,7 +405,7 @@ int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t a
     if (result == 0)
         result = outfile_begin(out);
     if (result == 0)
-        result = write_into(publisher, out, places);
+        result = write_into(publisher, publisher->session->config.format, out, places);
     if (result == 0)
         tell_file(publisher, out);
     outfile_close(out);
@@ -448,7 +450,7 @@ static int look_write(struct publisher *publisher, uint64_t app_cpu_ns)
         return -ENOMEM;
     int result = outfile_begin_memory(out, LOOK_NAME);
     if (result == 0)
-        result = write_into(publisher, out, NULL);
+        result = write_into(publisher, CONFIG_FORMAT_FOLDED, out, NULL);
     publisher->status.look_fd = out->committed_fd;
     arena_release(&publisher->arena, mark);
     return result;

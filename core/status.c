@@ -50,6 +50,7 @@ void status_write(struct status *status)
     put_number(&text, "app", status->app_pid);
     put_key(&text, "program", status->program);
     put_key(&text, "engine", status->engine);
+    put_key(&text, "format", status->format);
     put_key(&text, "unit", status->unit);
     put_number(&text, "rate", (int64_t)status->rate_hz);
     put_number(&text, "roots", status->roots);

@@ -6,7 +6,8 @@
  *     app N                 the process that is profiled
  *     program NAME
  *     engine NAME
- *     unit samples|us       of the counts in its files
+ *     format folded|pprof   of its files; looks are always folded
+ *     unit samples|us       of the counts in what is folded
  *     rate N                samples per second of CPU time
  *     roots N               frames in front of a stack that are no functions
  *     out PATH              the file that the profile will go to
@@ -43,7 +44,7 @@ struct status {
     int fd; /* -1: there can be none */
     uint64_t serial;
     pid_t app_pid;
-    const char *program, *engine, *unit;
+    const char *program, *engine, *format, *unit;
     uint64_t rate_hz;
     uint32_t roots;
     uint64_t samples, cpu_ns;

@@ -128,7 +128,7 @@ int helper_words_open(pid_t helper)
 bool helper_words_read(int fd, struct helper_words *words)
 {
     static char text[STATUS_BYTES];
-    char unit[16], paused[8];
+    char format[16], unit[16], paused[8];
     uint64_t serial, end, look;
     ssize_t length = pread(fd, text, sizeof text - 1, 0);
     if (length <= 0)
@@ -138,6 +138,7 @@ bool helper_words_read(int fd, struct helper_words *words)
         number_copy(text, "serial", &serial) && number_copy(text, "end", &end) && serial == end &&
         value_copy(text, "program", words->program, sizeof words->program) &&
         value_copy(text, "engine", words->engine, sizeof words->engine) &&
+        value_copy(text, "format", format, sizeof format) &&
         value_copy(text, "unit", unit, sizeof unit) && number_copy(text, "rate", &words->rate_hz) &&
         number_copy(text, "roots", &words->roots) &&
         value_copy(text, "out", words->out, sizeof words->out) &&
@@ -152,6 +153,7 @@ bool helper_words_read(int fd, struct helper_words *words)
     if (!whole)
         return false;
     words->look_fd = (long)look;
+    words->is_folded = strcmp(format, "folded") == 0;
     words->is_us = strcmp(unit, "us") == 0;
     words->paused = strcmp(paused, "yes") == 0;
     return true;

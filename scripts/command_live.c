@@ -272,19 +272,20 @@ static void show(struct live *live)
     free(text);
 }
 
-/* The last that is known of an ended process: its file or, where it left none, the last look. */
+/* The last that is known of an ended process: its file or, where it left none that `top` can read,
+ * the last look. */
 static void show_end(struct live *live)
 {
     screen_leave(&live->screen);
     helper_words_read(live->words_fd, &live->words);
     const char *file = live->words.file;
-    int fd = file[0] != 0 ? open(file, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = file[0] != 0 && live->words.is_folded ? open(file, O_RDONLY | O_CLOEXEC) : -1;
     tell("%s (pid %d) has ended%s%s", live->words.program, (int)live->pid,
-         fd >= 0 ? ", or was replaced by exec; its profile is " : " and left no profile",
-         fd >= 0 ? file : "");
+         file[0] != 0 ? ", or was replaced by exec; its profile is " : " and left no profile",
+         file);
     struct look last = {.fd = fd >= 0 ? fd : live->now.fd,
-                        .cpu_ns = live->words.cpu_ns,
-                        .samples = live->words.samples};
+                        .cpu_ns = fd >= 0 ? live->words.cpu_ns : live->now.cpu_ns,
+                        .samples = fd >= 0 ? live->words.samples : live->now.samples};
     char *text = text_of(live, NULL, &last);
     print(live->shown != 0 ? "\n" : "");
     print(text);

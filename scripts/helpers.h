@@ -23,7 +23,7 @@ pid_t helper_find(pid_t pid);
 /* What a helper has said. Values have no control characters in them. */
 struct helper_words {
     char program[256], engine[64];
-    bool is_us, paused;
+    bool is_folded, is_us, paused;
     uint64_t rate_hz, roots, samples, cpu_ns, snapshots, looks;
     long look_fd; /* the helper's; -1: none */
     char error[128], look_error[128];

@@ -41,8 +41,8 @@ void view_tree(const struct view_options *options, char **files, size_t count)
     struct printing printing = {options, stacks.root->total[0], table_width(), 0};
     size_t spare = printing.width - COLUMNS_BEFORE - LEVEL_COLUMNS - NAME_COLUMNS;
     printing.indent_max = spare < printing.width / 3 ? spare : printing.width / 3;
-    printf("%llu %s; from %g %% on\ntotal%%    +-  self%%  call\n", (unsigned long long)printing.all,
-           unit_name(options), 100 * options->cut);
+    printf("%llu %s; from %g %% on\ntotal%%    +-  self%%  call\n",
+           (unsigned long long)printing.all, unit_name(options), 100 * options->cut);
     bool shown = true;
     for (const struct node *node = stacks.root; (node = stacks_next(node, shown)) != NULL;) {
         shown = (double)node->total[0] >= options->cut * (double)printing.all && node->total[0] > 0;

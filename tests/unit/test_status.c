@@ -28,11 +28,13 @@ TEST(tells_all_it_knows)
     REQUIRE(status.fd == STATUS_FD);
     CHECK(readlink("/proc/self/fd/0", link, sizeof link - 1) > 0);
     CHECK(strncmp(link, "/memfd:" STATUS_NAME, strlen("/memfd:" STATUS_NAME)) == 0);
-    CHECK_STR(read_back(), "serial 1\napp 4711\nprogram \nengine \nunit \nrate 0\nroots 0\nout \n"
-                           "samples 0\ncpu_ns 0\npaused no\nsnapshots 0\nerror \nfile \n"
-                           "looks 0\nlook -1\nlook_error \nend 1\n");
+    CHECK_STR(read_back(),
+              "serial 1\napp 4711\nprogram \nengine \nformat \nunit \nrate 0\nroots 0\nout \n"
+              "samples 0\ncpu_ns 0\npaused no\nsnapshots 0\nerror \nfile \n"
+              "looks 0\nlook -1\nlook_error \nend 1\n");
     status.program = "app";
     status.engine = "perf";
+    status.format = "folded";
     status.unit = "us";
     status.rate_hz = 999;
     status.roots = 1;
@@ -47,10 +49,11 @@ TEST(tells_all_it_knows)
     strcpy(status.error, "no room");
     strcpy(status.file, "/a b/c\nend 2");
     status_write(&status);
-    CHECK_STR(read_back(), "serial 2\napp 4711\nprogram app\nengine perf\nunit us\nrate 999\n"
-                           "roots 1\nout /a b/d\nsamples 12\ncpu_ns 4294967296\npaused yes\n"
-                           "snapshots 3\nerror no room\nfile /a b/c_end 2\n"
-                           "looks 2\nlook 7\nlook_error none\nend 2\n");
+    CHECK_STR(read_back(),
+              "serial 2\napp 4711\nprogram app\nengine perf\nformat folded\nunit us\nrate 999\n"
+              "roots 1\nout /a b/d\nsamples 12\ncpu_ns 4294967296\npaused yes\n"
+              "snapshots 3\nerror no room\nfile /a b/c_end 2\n"
+              "looks 2\nlook 7\nlook_error none\nend 2\n");
 }
 
 TEST(a_shorter_text_leaves_nothing_of_a_longer_one)
