@@ -4,7 +4,9 @@
  */
 
 const CHANCE_ERRORS = 2; /* changes of fewer standard errors say nothing */
-const SHADES = 6; /* of a kind of frames; page.css has the colours */
+/* Of a kind's colour, which page.css has: what is added to its lightness and to its hue. */
+const SHADES = [[0, 0], [0.025, 12], [-0.03, -10], [-0.045, -19], [0.045, 22], [-0.015, -27]];
+const UNSHADED = ["thread", "mark"];
 const LEVELS = [0.1, 0.3, 0.6]; /* of a change, as part of the larger share */
 
 const KINDS = [
@@ -103,11 +105,16 @@ function shadeOf(name) {
     for (const c of name.split(/[<(]/, 1)[0]) {
         hash = Math.imul(hash ^ c.codePointAt(0), 16777619);
     }
-    return ((hash ^ (hash >>> 15)) >>> 0) % SHADES;
+    return ((hash ^ (hash >>> 15)) >>> 0) % SHADES.length;
 }
 
 function kindColour(name, depth, roots) {
-    return `var(--${kindOf(name, depth, roots)}-${shadeOf(name)})`;
+    const kind = kindOf(name, depth, roots);
+    if (UNSHADED.includes(kind)) {
+        return `var(--${kind})`;
+    }
+    const [lightness, hue] = SHADES[shadeOf(name)];
+    return `oklch(from var(--${kind}) calc(l + ${lightness}) c calc(h + ${hue}))`;
 }
 
 function changeColour(change) {

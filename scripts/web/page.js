@@ -50,7 +50,7 @@ function colourOf(i) {
     const {profile, roots} = shown;
     const name = profile.name[i];
     if (name < 0) {
-        return "var(--thread-0)";
+        return "var(--thread)";
     }
     if (shown.matches && shown.matches[name]) {
         return "var(--match)";
@@ -157,7 +157,7 @@ function legendTell() {
     for (let i = 1; i < everything.count; i++) {
         kinds.add(kindOf(nameOf(i), everything.depth[i], run.roots));
     }
-    legend.append(...KINDS.filter(([kind]) => kinds.has(kind)).map(([kind, text]) => swatch(`${kind}-0`, text)));
+    legend.append(...KINDS.filter(([kind]) => kinds.has(kind)).map(([kind, text]) => swatch(kind, text)));
 }
 
 function tipShow(event, d) {
@@ -311,7 +311,7 @@ function cursorMove(key) {
     shown.cursor = next.id;
     mark();
     details(next.id);
-    d3.select(graph).select("g.cursor").node().scrollIntoView({block: "nearest"});
+    graph.querySelector("g.cursor").scrollIntoView({block: "nearest"});
 }
 
 function escape() {

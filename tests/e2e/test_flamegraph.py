@@ -15,8 +15,9 @@ import subprocess
 import time
 
 from browser import Browser
-from harness import (COMMAND, Skip, bare, expect, library, main, private_directory, program, staged,
-                     test)
+from harness import (COMMAND, Skip, bare, expect, main, private_directory, program, test,
+                     the_command)
+from stacks import write
 
 FUNCTIONS = ["parse", "std::map<int, char*>::find(int const&)", "copy_user_[k]", "inlined_[i]", "größe",
              "libfoo.so+0x1a40", "a", "[unknown]"]
@@ -33,11 +34,6 @@ def browser():
         _browser = Browser().__enter__()
         atexit.register(_browser.__exit__)
     return _browser
-
-
-def write(path, stacks):
-    path.write_text("".join(f"{';'.join(stack)} {count}\n" for stack, count in stacks.items()))
-    return path
 
 
 def made_up(seed, lines=120, threads=("main", "worker-1", "worker-2")):
@@ -64,12 +60,6 @@ def made(*arguments, status=0):
 def need_page():
     """Skips the test where the command was built without the page."""
     made("/dev/null", status=1)
-
-
-def the_command():
-    """Where the programs of a run reach it, and the library beside it."""
-    library()
-    return staged(COMMAND)
 
 
 def opened(stacks, *options, width=1200, height=800, dark=False):
@@ -258,9 +248,9 @@ def threads():
     behind = {}
     for stack, count in stacks.items():
         behind[stack[1:]] = behind.get(stack[1:], 0) + count
-    drawn, full = frames(page), frame(page, "all")[3]
+    drawn, (_, _, root_top, full, _, _) = frames(page), frame(page, "all")
     roots = {stack[0] for stack in behind}
-    depth_1 = [d for d in drawn if d[2] == frame(page, "all")[2] - 20]
+    depth_1 = [d for d in drawn if d[2] == root_top - 20]
     expect(sorted(d[0] for d in depth_1) == sorted(roots), f"roots: {depth_1}, wanted {roots}")
     for name, _, _, width, _, _ in depth_1:
         share = under(behind, (name,)) / sum(behind.values())
@@ -524,8 +514,8 @@ def picture():
                   "-c", work)
     expect(result.status == 0, str(result))
     page = browser().page(directory / "page.html", width=1100, height=620, ready=READY)
-    drawn = [d for d in frames(page) if d[3] < frame(page, "all")[3] / 2]
-    widest = max(drawn, key=lambda d: d[3])
+    full = frame(page, "all")[3]
+    widest = max((d for d in frames(page) if d[3] < full / 2), key=lambda d: d[3])
     page.point(widest[1] + widest[3] / 3, widest[2] + 8, click=False)
     page.wait("!document.getElementById('tip').hidden")
     target = os.environ.get("SCREENSHOT", directory / "page.png")
