@@ -2,13 +2,11 @@
 #include "publish.h"
 
 #include "engine.h"
-#include "folded.h"
-#include "frame_names.h"
 #include "message.h"
 #include "places.h"
-#include "pprof_profile.h"
 #include "summary.h"
 #include "sys.h"
+#include "writing.h"
 
 #define ARENA_BYTES_MAX (1024u * 1024 * 1024)
 
@@ -84,11 +82,22 @@ static void status_init(struct publisher *publisher)
     status_tell(publisher);
 }
 
+/* Does each writing get a name of its own? */
+static bool out_is_numbered(const char *names)
+{
+    char name[OUTPATH_BYTES];
+    struct text path = text_over(name, sizeof name);
+    return outpath_number(&path, names, 0);
+}
+
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
     *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
-    publisher->began_ns = sys_clock_ns(CLOCK_REALTIME);
+    publisher->began_ns = publisher->profile_began_ns = sys_clock_ns(CLOCK_REALTIME);
+    publisher->is_series =
+        session->config.checkpoint_seconds > 0 && out_is_numbered(session->out_path);
+    series_init(&publisher->series);
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
     kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
     kernel_refusal_put(publisher);
@@ -147,107 +156,78 @@ static void tell_file(struct publisher *publisher, const struct outfile *out)
 }
 
 /* The profile is whole without this file: an error is told and goes no further. */
-static void write_places(struct publisher *publisher, struct name_source names,
-                         const struct outfile *folded, struct outfile *out)
+static void places_notice(struct publisher *publisher, const struct writing *writing)
 {
-    const struct session *session = publisher->session;
-    struct places places = {
-        .profile = &publisher->collector->profile,
-        .names = names,
-        .modules = publisher->collector->stacks.modules,
-        .unit_ns = folded_unit_ns(session->config.unit, session->period_ns),
-        .folded_bytes = folded->bytes,
-    };
-    int error = places_begin(out, folded);
-    if (error == 0) {
-        places_write(&places, out);
-        error = outfile_commit(out);
-    }
-    if (error == 0)
-        return;
     char buffer[OUTPATH_BYTES + 128];
     struct text line = text_over(buffer, sizeof buffer);
+    if (writing->places_error == 0)
+        return;
     text_put(&line, "selfsample: ");
-    text_put(&line, folded->name);
+    text_put(&line, writing->out->name);
     text_put(&line, PLACES_SUFFIX ": can't be written, inlined functions are not shown: ");
-    text_put_error(&line, -error);
+    text_put_error(&line, -writing->places_error);
     notice(publisher, buffer);
 }
 
-/* NAMED into OUT, as pprof has it. Errors are OUT's. */
-static void write_pprof(const struct publisher *publisher, const struct named_profile *named,
-                        struct outfile *out, struct arena *scratch)
+/* All so far, unless WRITING says otherwise, into a file that has been begun. 0 or -errno. */
+static int write_into(struct publisher *publisher, struct writing writing)
 {
-    const struct session *session = publisher->session;
-    char buffer[SESSION_PROGRAM_BYTES + 64];
-    struct text comment = text_over(buffer, sizeof buffer);
-    text_put(&comment, "selfsample of ");
-    text_put(&comment, session->program);
-    text_put(&comment, ", process ");
-    text_put_i64(&comment, session->app_pid);
-    uint64_t now_ns = sys_clock_ns(CLOCK_REALTIME);
-    const struct pprof_facts facts = {
-        .began_ns = publisher->began_ns,
-        .duration_ns = now_ns > publisher->began_ns ? now_ns - publisher->began_ns : 0,
-        .period_ns = session->period_ns,
-        .comment = buffer,
-    };
-    pprof_profile_write(named, &publisher->collector->stacks, &facts, out, scratch);
-}
-
-/* What a count of 1 stands for in a file of that FORMAT. */
-static uint64_t unit_ns(const struct session *session, enum config_format format)
-{
-    return folded_unit_ns(format == CONFIG_FORMAT_FOLDED ? session->config.unit
-                                                         : CONFIG_UNIT_SAMPLES,
-                          session->period_ns);
-}
-
-/* Names, lines, file, into an OUT that has been begun; PLACES beside it unless it is NULL.
- * 0 or -errno. */
-static int write_into(struct publisher *publisher, enum config_format format, struct outfile *out,
-                      struct outfile *places)
-{
-    struct session *session = publisher->session;
-    out->progress = &session->progress;
-    struct arena_mark mark = arena_mark(&publisher->arena);
-    struct arena scratch;
-    arena_init(&scratch, ARENA_BYTES_MAX);
-    struct frame_names names;
-    frame_names_find(&names, &publisher->collector->stacks, &publisher->kernel, &publisher->arena,
-                     &scratch, &session->progress);
-    publisher->kernel_hidden |= names.kernel_hidden;
-    struct name_source source = {frame_name, &names};
-    const struct named_profile named = {
-        .profile = &publisher->collector->profile,
-        .names = source,
-        .unit_ns = unit_ns(session, format),
-    };
-    if (format == CONFIG_FORMAT_FOLDED)
-        folded_write(&named, out, &scratch);
-    else
-        write_pprof(publisher, &named, out, &scratch);
-    arena_destroy(&scratch);
-    int result = outfile_commit(out);
-    if (result == 0 && places != NULL)
-        write_places(publisher, source, out, places);
-    arena_release(&publisher->arena, mark);
+    writing.session = publisher->session;
+    writing.stacks = &publisher->collector->stacks;
+    writing.kernel = &publisher->kernel;
+    if (writing.profile == NULL)
+        writing.profile = &publisher->collector->profile;
+    int result = writing_do(&writing, &publisher->arena);
+    publisher->kernel_hidden |= writing.kernel_hidden;
+    places_notice(publisher, &writing);
     return result;
 }
 
-static int write_profile(struct publisher *publisher)
+/* The same into the file of the next writing. */
+static int write_next(struct publisher *publisher, struct writing writing)
 {
     int result = out_ready(publisher);
     if (result == 0)
         result = outfile_begin(publisher->out);
-    if (result == 0)
-        result = write_into(publisher, publisher->session->config.format, publisher->out,
-                            publisher->places);
+    if (result != 0)
+        return result;
+    writing.format = publisher->session->config.format;
+    writing.began_ns = publisher->began_ns;
+    writing.out = publisher->out;
+    writing.places = publisher->places;
+    result = write_into(publisher, writing);
     if (result != 0)
         return result;
     publisher->session->writings++;
     tell_file(publisher, publisher->out);
     return 0;
+}
+
+/* What has been counted since the last file of the series. -ENODATA: nothing. One that has to go on
+ * in the same file, since no other can be made, has it all again. */
+static int write_part(struct publisher *publisher)
+{
+    struct arena scratch;
+    struct series_part part;
+    arena_init(&scratch, ARENA_BYTES_MAX);
+    int result = -ENOMEM;
+    if (series_part_make(&publisher->series, &publisher->collector->profile, &part, &scratch))
+        result = part.weight_ns == 0 ? -ENODATA : 0;
+    if (result == 0)
+        result = write_next(publisher,
+                            (struct writing){.profile = &part.profile, .owed_ns = part.owed_ns});
+    if (result == 0 && !publisher->out_is_kept) {
+        series_part_told(&publisher->series, &part);
+        publisher->began_ns = sys_clock_ns(CLOCK_REALTIME);
+    }
+    arena_destroy(&scratch);
+    return result;
+}
+
+static int write_profile(struct publisher *publisher)
+{
+    return publisher->is_series ? write_part(publisher)
+                                : write_next(publisher, (struct writing){0});
 }
 
 static struct summary summarize(const struct publisher *publisher, uint64_t app_cpu_ns)
@@ -405,7 +385,10 @@ int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t a
     if (result == 0)
         result = outfile_begin(out);
     if (result == 0)
-        result = write_into(publisher, publisher->session->config.format, out, places);
+        result = write_into(publisher, (struct writing){.format = publisher->session->config.format,
+                                                        .began_ns = publisher->profile_began_ns,
+                                                        .out = out,
+                                                        .places = places});
     if (result == 0)
         tell_file(publisher, out);
     outfile_close(out);
@@ -415,10 +398,11 @@ int publisher_snapshot(struct publisher *publisher, const char *path, uint64_t a
     return result;
 }
 
-static void put_refusal(struct text *text, int result)
+static void put_refusal(const struct publisher *publisher, struct text *text, int result)
 {
     if (result == -ENODATA)
-        text_put(text, "there is no sample yet");
+        text_put(text, publisher->series.nodes.count > 0 ? "there is no sample since the last file"
+                                                         : "there is no sample yet");
     else if (result != 0)
         text_put_error(text, -result);
 }
@@ -427,7 +411,7 @@ void publisher_answer(struct publisher *publisher, uint32_t snapshots, int resul
 {
     struct status *status = &publisher->status;
     struct text error = text_over(status->error, sizeof status->error);
-    put_refusal(&error, result);
+    put_refusal(publisher, &error, result);
     status->snapshots = snapshots;
     status_tell(publisher);
 }
@@ -450,7 +434,8 @@ static int look_write(struct publisher *publisher, uint64_t app_cpu_ns)
         return -ENOMEM;
     int result = outfile_begin_memory(out, LOOK_NAME);
     if (result == 0)
-        result = write_into(publisher, CONFIG_FORMAT_FOLDED, out, NULL);
+        result =
+            write_into(publisher, (struct writing){.format = CONFIG_FORMAT_FOLDED, .out = out});
     publisher->status.look_fd = out->committed_fd;
     arena_release(&publisher->arena, mark);
     return result;
@@ -461,7 +446,7 @@ void publisher_look(struct publisher *publisher, uint32_t looks, uint64_t app_cp
     struct status *status = &publisher->status;
     struct text error = text_over(status->look_error, sizeof status->look_error);
     look_drop(status);
-    put_refusal(&error, look_write(publisher, app_cpu_ns));
+    put_refusal(publisher, &error, look_write(publisher, app_cpu_ns));
     status->looks = looks;
     publisher->look_ns = sys_clock_ns(CLOCK_MONOTONIC);
     status_tell(publisher);
@@ -500,7 +485,7 @@ void publisher_directory(const struct publisher *publisher, char *directory)
 void publisher_reserve(struct publisher *publisher)
 {
     struct outfile *out = publisher->out;
-    if (out == NULL || out->committed_fd < 0) {
+    if (out == NULL || out->committed_fd < 0 || publisher->is_series) {
         if (out_ready(publisher) != 0 || outfile_begin(publisher->out) != 0 ||
             outfile_commit(publisher->out) != 0)
             return;
@@ -523,12 +508,19 @@ static void out_withdraw(struct publisher *publisher)
         places_withdraw(publisher->places);
 }
 
+/* A series may have told all before. */
+static int write_last(struct publisher *publisher)
+{
+    int result = write_profile(publisher);
+    return result == -ENODATA && publisher->series.nodes.count > 0 ? 0 : result;
+}
+
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
 {
     int error = 0;
     bool too_short = is_too_short(publisher, app_cpu_ns);
     if (!has_nothing(publisher, app_cpu_ns))
-        error = write_profile(publisher);
+        error = write_last(publisher);
     else if (publisher->out != NULL)
         out_withdraw(publisher);
     publisher->session->finish_result =
@@ -543,6 +535,7 @@ void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
 void publisher_close(struct publisher *publisher)
 {
     kernel_symbols_close(&publisher->kernel);
+    series_close(&publisher->series);
     arena_destroy(&publisher->arena);
 }
 

@@ -13,16 +13,20 @@
 #include "collector.h"
 #include "kernel_symbols.h"
 #include "outfile.h"
+#include "series.h"
 #include "session.h"
 #include "status.h"
 
 struct publisher {
     struct session *session;
     struct collector *collector;
-    struct arena arena;           /* of the names of one writing, and of the file's buffer */
-    struct outfile *out;          /* once the first writing began */
-    struct outfile *places;       /* beside it; NULL: inlined functions are not asked for */
-    uint64_t began_ns;            /* what the next file tells of, since 1970 */
+    struct arena arena;     /* of the names of one writing, and of the file's buffer */
+    struct outfile *out;    /* once the first writing began */
+    struct outfile *places; /* beside it; NULL: inlined functions are not asked for */
+    bool is_series;         /* each file has what is new since the one before */
+    struct series series;
+    uint64_t profile_began_ns;    /* since 1970 */
+    uint64_t began_ns;            /* likewise: what the next file tells of */
     bool out_is_kept;             /* the next writing replaces its file: no %n in the name, or it
                                      is the only one that may still be had */
     struct kernel_symbols kernel; /* may be got ready while the app runs */
@@ -41,7 +45,8 @@ void publisher_init(struct publisher *publisher, struct session *session,
 
 /*
  * Writes the profile so far, in place of what was written before, or beside it where %n is in the
- * name. APP_CPU_NS: the process's CPU time. 0, -ENODATA where there is nothing to write yet, or the
+ * name; with checkpoints as well the files are a series, and only what is new is written.
+ * APP_CPU_NS: the process's CPU time. 0, -ENODATA where there is nothing to write yet, or the
  * -errno of the writing.
  */
 int publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns);

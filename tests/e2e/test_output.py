@@ -55,13 +55,13 @@ def test_counter():
 
 @test
 def test_counter_of_checkpoints():
-    """Each goes to a file of its own, the end of the run to the last one."""
+    """Each goes to a file of its own, with what is new, and so does the end of the run."""
     result = run(program("work"), 3000000, options={"OUT": "%%n%n.folded", "CHECKPOINT": 1})
     names = [f"%n{i}.folded" for i in range(len(result.files()))]
     expect_files(result, *names)
     totals = [Profile(result.directory / name).total() for name in names]
-    expect(len(totals) >= 3 and totals == sorted(totals), f"totals {totals}")
-    near_ms(totals[-1], 3000, 90, "samples at the end")
+    expect(len(totals) >= 3, f"totals {totals}")
+    near_ms(sum(totals), 3000, 90, "samples of all files")
 
 
 @test

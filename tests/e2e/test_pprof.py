@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import Counter
 
+from folded import Profile
 from harness import (COMMAND, ROOT, expect, main, near, private_directory, program, run, test)
 from pprof import Pprof, go_top
 from stacks import made_up, parsed, sums, view, write
@@ -102,6 +103,66 @@ def threads_as_asked():
     profile, result = profiled(program("places"), options={"THREADS": "none"})
     expect({tuple(labels) for _, labels, _ in profile.samples} == {()}, "none")
     expect(view("top", "--roots", 0, result.path).split("\n")[0].endswith(" 1 file"), "top")
+
+
+def parts(directory):
+    """The files of a series so far, in their order; each is whole whenever it is there."""
+    paths = sorted(directory.glob("part.*"), key=lambda path: int(path.name.split(".")[1]))
+    return [(path.name, read(path)) for path in paths]
+
+
+def read(path):
+    """What a file holds as folded stacks, its sum, and its time, if it tells that."""
+    if path.name.endswith(".folded"):
+        profile = Profile(path)
+        return profile.stacks, profile.total(), None
+    profile = Pprof(path)
+    return profile.folded(1), profile.total(1), (profile.began_ns, profile.duration_ns)
+
+
+@test(each=("pprof", "folded"))
+def series_of_intervals(form):
+    """Each file has the function that ran since the one before; all of them are the whole."""
+    directory = private_directory()
+    began_ns = time.time_ns()
+    ending, unit = ("pb.gz", 1e9) if form == "pprof" else ("folded", 1e6)
+    functions = ("first", "second", "third")
+
+    def drive(pid):
+        for number, function in enumerate(functions, 1):
+            before = len(parts(directory))
+            (directory / f"go.{number}").touch()
+            until = time.monotonic() + 20
+            while not (directory / f"done.{number}").exists() or len(parts(directory)) == before:
+                expect(time.monotonic() < until, f"no part with {function}")
+                time.sleep(0.02)
+            # What came after the checkpoint goes into a part of its own now, if there is anything.
+            if number < 3:
+                told = subprocess.run([COMMAND, "snapshot", str(pid)], capture_output=True,
+                                      timeout=20)
+                expect(told.returncode == 0 or b"no sample since the last file" in told.stderr, told)
+            burnt = Counter()
+            for _, (stacks, _, _) in parts(directory)[before:]:
+                for stack, weight in stacks.items():
+                    burnt.update({f: weight / unit for f in stack if f in functions})
+            near(burnt.pop(function), 0.4, 0.1, f"seconds of {function}, in its parts")
+            # Less than a period may be booked where the last sample was.
+            expect(sum(burnt.values()) < 0.04, f"with {function}: {burnt}")
+
+    result = run(program("phases"), directory=directory, while_running=drive,
+                 options={"FORMAT": form, "CHECKPOINT": 1, "OUT": f"part.%n.{ending}",
+                          "UNIT": "us", "SUMMARY": "yes"})
+    expect(result.status == 0, result)
+    files = parts(directory)
+    expect([int(name.split(".")[1]) for name, _ in files] == list(range(len(files))), files)
+    seen = float(re.search(rb"([0-9.]+) s of CPU time \(", result.stderr)[1])
+    expect(abs(sum(total for _, (_, total, _) in files) / unit - seen) <= 0.0011, "sum of parts")
+    end_ns = began_ns
+    for name, (_, _, when) in files:
+        if when:
+            expect(end_ns <= when[0], f"{name} begins before the last one ends")
+            end_ns = when[0] + when[1]
+    expect(end_ns <= time.time_ns(), "the last one ends in the future")
 
 
 @test
