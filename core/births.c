@@ -106,7 +106,7 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     birth->own_ns = birth->cpu_ns - start_cpu_ns;
     uint32_t waiting = mailbox_post(&session->mailbox, slot);
     if (event.mapping != NULL)
-        engine_enable(&event);
+        engine_enable(&event, &session->timers);
     event_close_shared_fd(event.fd, event.id);
     /* The slot may be another thread's by now. */
     uint64_t own_id = event.id;

@@ -30,9 +30,9 @@ int engine_open_timer(struct event *event, struct timers *timers, pid_t tid, uin
     return 0;
 }
 
-int engine_enable(const struct event *event)
+int engine_enable(const struct event *event, struct timers *timers)
 {
-    return event->timer != NULL ? timer_slot_arm(event->timer) : event_enable(event);
+    return event->timer != NULL ? timer_slot_arm(timers, event->timer) : event_enable(event);
 }
 
 void engine_close(struct event *event)

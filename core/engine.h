@@ -27,7 +27,7 @@ int engine_open_timer(struct event *event, struct timers *timers, pid_t tid, uin
                       uint64_t random);
 
 /* event_enable and event_close, for either engine's. */
-int engine_enable(const struct event *event);
+int engine_enable(const struct event *event, struct timers *timers);
 void engine_close(struct event *event);
 
 /* The period of one sample: of RATE_HZ, or the shortest that the engine can do. */

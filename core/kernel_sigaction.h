@@ -36,14 +36,17 @@ static inline int kernel_sigaction_get(int signal, struct kernel_sigaction *acti
     return (int)sys4(SYS_rt_sigaction, signal, NULL, action, sizeof action->mask);
 }
 
-/* HANDLER for SIGNAL, with FLAGS beside those that it needs. 0 or -errno. */
+/* HANDLER for SIGNAL, with FLAGS beside those that it needs; or default or ignore, with neither
+ * flags nor mask. 0 or -errno. */
 static inline int kernel_sigaction_set(int signal, kernel_signal_handler *handler,
                                        unsigned long flags, uint64_t mask)
 {
-    const struct kernel_sigaction action = {.handler = handler,
-                                            .flags = flags | SA_SIGINFO | ARCH_SA_RESTORER,
-                                            .restorer = arch_signal_return,
-                                            .mask = mask};
+    struct kernel_sigaction action = {.handler = handler};
+    if (handler != KERNEL_SIGNAL_DEFAULT && handler != KERNEL_SIGNAL_IGNORE)
+        action = (struct kernel_sigaction){.handler = handler,
+                                           .flags = flags | SA_SIGINFO | ARCH_SA_RESTORER,
+                                           .restorer = arch_signal_return,
+                                           .mask = mask};
     return (int)sys4(SYS_rt_sigaction, signal, &action, NULL, sizeof action.mask);
 }
 

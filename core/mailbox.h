@@ -46,6 +46,7 @@ struct mailbox_slot {
     int own_fd;      /* its descriptor there */
     void *routine;   /* what the thread is to run, and with what; the creator's and the thread's */
     void *argument;
+    bool blocks_signal; /* its maker thinks that it has the timers' signal blocked */
 };
 
 struct mailbox {

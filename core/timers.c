@@ -26,6 +26,8 @@
 #define THREADS_SOME    256u
 #define RING_RECORDS    8u /* the stack copy is such that so many fit */
 
+#define MOVE_TRIES 1000u
+
 #define CLOCK_OF_THREAD(tid) ((clockid_t)(~(unsigned)(tid) << 3 | 6)) /* clock_getcpuclockid(3) */
 
 enum slot_state { SLOT_FREE, SLOT_TAKEN, SLOT_ACTIVE, SLOT_BUSY, SLOT_CLOSING };
@@ -61,31 +63,42 @@ static bool signal_is_free(const struct timers *timers, int signal)
            (action.handler == KERNEL_SIGNAL_DEFAULT || action.handler == timers->handler);
 }
 
-static int signal_choose(const struct timers *timers)
+/* The first real-time signal that is free and not among EXCEPT; 0: there is none. */
+static int signal_find(const struct timers *timers, uint64_t except)
 {
-    uint64_t blocked = 0; /* one that is blocked is waited for */
-    sys4(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof blocked);
     for (int signal = SIGNAL_FIRST; signal >= SIGNAL_LAST; signal--)
-        if (signal_is_free(timers, signal) && (blocked & kernel_signal_bit(signal)) == 0)
+        if ((except & kernel_signal_bit(signal)) == 0 && signal_is_free(timers, signal))
             return signal;
-    return signal_is_free(timers, SIGNAL_SPARE) ? SIGNAL_SPARE : 0;
+    return 0;
+}
+
+/* Another than USED; 0: there is none. One that is blocked may be waited for, so that is the last
+ * choice. */
+static int signal_choose(const struct timers *timers, int used)
+{
+    uint64_t blocked = 0, except = used != 0 ? kernel_signal_bit(used) : 0;
+    sys4(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof blocked);
+    int signal = signal_find(timers, blocked | except);
+    if (signal == 0 && used != SIGNAL_SPARE && signal_is_free(timers, SIGNAL_SPARE))
+        signal = SIGNAL_SPARE;
+    return signal != 0 ? signal : signal_find(timers, except);
 }
 
 /* All signals are blocked while the handler runs: a handler of the app's might leave by longjmp. */
-static int signal_take(struct timers *timers, int signal)
+static int handler_install(const struct timers *timers, int signal)
 {
-    int result = kernel_sigaction_set(signal, timers->handler, SA_RESTART | SA_ONSTACK, ~0ull);
-    if (result == 0)
-        __atomic_store_n(&timers->signal, signal, __ATOMIC_RELEASE);
-    return result;
+    return kernel_sigaction_set(signal, timers->handler, SA_RESTART | SA_ONSTACK, ~0ull);
 }
 
 int timers_prepare(struct timers *timers)
 {
     if (__atomic_load_n(&timers->signal, __ATOMIC_ACQUIRE) != 0)
         return 0;
-    int signal = signal_choose(timers);
-    return signal != 0 ? signal_take(timers, signal) : -EBUSY;
+    int signal = timers->has_no_signal ? 0 : signal_choose(timers, 0);
+    int result = signal != 0 ? handler_install(timers, signal) : -EBUSY;
+    if (result == 0)
+        __atomic_store_n(&timers->signal, signal, __ATOMIC_SEQ_CST);
+    return result;
 }
 
 /* The first that is free: the rings of the first slots are warm. */
@@ -151,9 +164,12 @@ static int slot_create_timer(struct timers *timers, struct timer_slot *slot, pid
 {
     uint32_t index = (uint32_t)(slot - timers->slots);
     uint32_t generation = GENERATION(slot->state) & GENERATION_MASK;
+    slot->signal = __atomic_load_n(&timers->signal, __ATOMIC_SEQ_CST);
+    if (slot->signal == 0)
+        return -EBUSY;
     struct sigevent event = {
         .sigev_notify = SIGEV_THREAD_ID,
-        .sigev_signo = __atomic_load_n(&timers->signal, __ATOMIC_ACQUIRE),
+        .sigev_signo = slot->signal,
         .sigev_value.sival_int = (int)(generation << INDEX_BITS | index),
     };
     event.sigev_notify_thread_id = tid;
@@ -217,11 +233,26 @@ static int slot_set_time(const struct timer_slot *slot, uint64_t first_ns)
     return (int)sys4(SYS_timer_settime, slot->timer, 0, &times, NULL);
 }
 
-int timer_slot_arm(struct timer_slot *slot)
+/* Has SLOT's timer send the signal of now. 0 or -errno: it has none any more. */
+static int slot_follow_signal(struct timers *timers, struct timer_slot *slot)
 {
-    uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+    if (slot->signal == __atomic_load_n(&timers->signal, __ATOMIC_SEQ_CST))
+        return 0;
+    slot_end_timer(slot);
+    return slot_create_timer(timers, slot, slot->writer.tid);
+}
+
+int timer_slot_arm(struct timers *timers, struct timer_slot *slot)
+{
+    uint32_t generation = GENERATION(__atomic_load_n(&slot->state, __ATOMIC_RELAXED));
+    uint32_t active = WORD(generation, SLOT_ACTIVE);
     slot->base_cpu_ns = sys_clock_ns(CLOCK_OF_THREAD(slot->writer.tid));
-    __atomic_store_n(&slot->state, WORD(GENERATION(word), SLOT_ACTIVE), __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->state, active, __ATOMIC_SEQ_CST);
+    /* Whoever changes the signal sees that we are active, or we see the new signal. */
+    if (slot_change(slot, active, WORD(generation, SLOT_BUSY))) {
+        slot_follow_signal(timers, slot);
+        slot_change(slot, WORD(generation, SLOT_BUSY), active);
+    }
     /* Anywhere in the first period; within a tick the tick itself is as good as drawn by lot. */
     return slot_set_time(slot, slot->random % slot->period_ns + 1);
 }
@@ -309,6 +340,51 @@ void timers_leave(struct timers *timers, pid_t tid)
         return;
     slot_end_timer(slot); /* what was pending has been delivered when the call returns */
     ring_writer_put_end(&slot->writer, sys_clock_ns(CLOCK_MONOTONIC));
+}
+
+/* The slot's thread may be in its handler, for some us or while others have the processor. */
+static void slot_move(struct timers *timers, struct timer_slot *slot)
+{
+    for (unsigned i = 0; i < MOVE_TRIES; i++) {
+        uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_SEQ_CST);
+        uint32_t busy = WORD(GENERATION(word), SLOT_BUSY);
+        if (STATE_OF(word) < SLOT_ACTIVE)
+            return;
+        if (STATE_OF(word) != SLOT_ACTIVE || !slot_change(slot, word, busy)) {
+            sys0(SYS_sched_yield);
+            continue;
+        }
+        if (slot_follow_signal(timers, slot) == 0)
+            slot_set_time(slot, slot->period_ns);
+        if (!slot_change(slot, busy, word)) {
+            slot_end_timer(slot);
+            slot_free(slot);
+        }
+        return;
+    }
+    sys1(SYS_timer_delete, slot->timer); /* better no samples than a signal to the app */
+}
+
+void timers_change_signal(struct timers *timers, int from)
+{
+    int signal = signal_choose(timers, from);
+    if (signal != 0 && handler_install(timers, signal) != 0)
+        signal = 0;
+    if (!__atomic_compare_exchange_n(&timers->signal, &from, signal, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST))
+        return; /* another thread is at it */
+    timers->has_no_signal = signal == 0;
+    uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < used; i++)
+        slot_move(timers, &timers->slots[i]);
+}
+
+void timers_give_up_signal(struct timers *timers, int signal)
+{
+    timers_change_signal(timers, signal);
+    /* A signal that is ignored is taken off all queues. */
+    kernel_sigaction_set(signal, KERNEL_SIGNAL_IGNORE, 0, 0);
+    kernel_sigaction_set(signal, KERNEL_SIGNAL_DEFAULT, 0, 0);
 }
 
 void timers_silence(struct timers *timers, bool silent)

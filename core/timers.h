@@ -32,6 +32,7 @@ struct timer_slot {
     uint32_t state; /* generation and state, see timers.c; atomic */
     bool has_timer;
     int32_t timer; /* the kernel's number */
+    int signal;    /* that it sends */
     struct ring_writer writer;
     void *mapping; /* the ring; NULL: none yet */
     size_t mapping_bytes;
@@ -46,6 +47,7 @@ struct timer_slot {
 struct timers {
     kernel_signal_handler *handler; /* set by whoever makes the struct: calls timers_on_signal */
     int signal;                     /* ours; 0: none is prepared; atomic */
+    bool has_no_signal;             /* every one that would do is used by the app */
     bool has_callchain;             /* of samples in perf's rings, so that all are of one form */
     uint32_t stack_bytes;           /* as asked; 0: to be chosen */
     uint32_t used;                  /* slots that were ever taken: [0, used); atomic */
@@ -68,7 +70,7 @@ struct timer_slot *timers_open(struct timers *timers, pid_t tid, uint64_t period
                                uint64_t random, int *error);
 
 /* Starts it: what the thread uses from now on counts. 0 or -errno. */
-int timer_slot_arm(struct timer_slot *slot);
+int timer_slot_arm(struct timers *timers, struct timer_slot *slot);
 
 /*
  * What the handler does: if INFO is of a timer of ours, puts a sample of what was interrupted,
@@ -78,6 +80,15 @@ bool timers_on_signal(struct timers *timers, const siginfo_t *info, const void *
 
 /* The calling thread is about to end: ends its timer, and tells it in its ring. */
 void timers_leave(struct timers *timers, pid_t tid);
+
+/*
+ * The app uses FROM, our signal: goes over to another, with all timers. Where there is no other, no
+ * timer is left, and there will be none. The handler of that one stays.
+ */
+void timers_change_signal(struct timers *timers, int from);
+
+/* The same where the app wants SIGNAL for itself: it is as it was before, and none is pending. */
+void timers_give_up_signal(struct timers *timers, int signal);
 
 /* No more signals come, or they come again: the timers of all threads. */
 void timers_silence(struct timers *timers, bool silent);

@@ -6,6 +6,7 @@
  * use, which may come before our constructor.
  */
 #include "hooks.h"
+#include "hooks_signals.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -59,6 +60,7 @@ static void begin(struct mailbox_slot *slot, void **routine, void **argument)
     *argument = slot->argument;
     if (has_end_key)
         pthread_setspecific(end_key, (void *)1);
+    hooks_signals_begin(slot->blocks_signal);
     session_open_birth(&session, slot);
 }
 
@@ -84,6 +86,7 @@ static struct mailbox_slot *slot_for(void *routine, void *argument)
     if (slot != NULL) {
         slot->routine = routine;
         slot->argument = argument;
+        slot->blocks_signal = hooks_signals_blocked();
     }
     return slot;
 }

@@ -15,6 +15,7 @@
 
 #include "../core/message.h"
 #include "hooks.h"
+#include "hooks_signals.h"
 #include "init.h"
 #include "linked.h"
 
@@ -131,6 +132,7 @@ int library_start_session(void)
     libunwind_load();
     hooks_prepare();
     hooks_seccomp_prepare();
+    hooks_signals_prepare();
     session.timers.handler = hooks_timer_signal;
     session.timers.stack_bytes = session.config.stack_bytes;
     return session_start(&session, environ);

@@ -5,12 +5,13 @@
  * libc, leaves errno alone.
  */
 #include "hooks.h"
+#include "hooks_signals.h"
 
 void hooks_timer_signal(int signal, siginfo_t *info, void *context)
 {
-    (void)signal;
     /* A filter may kill for what it takes. */
-    if (__atomic_load_n(&session.hushed, __ATOMIC_RELAXED) != 0)
+    if (__atomic_load_n(&session.hushed, __ATOMIC_RELAXED) != 0 && info->si_code == SI_TIMER)
         return;
-    timers_on_signal(&session.timers, info, context);
+    if (!timers_on_signal(&session.timers, info, context))
+        hooks_signals_foreign(signal, info, context);
 }

@@ -3,7 +3,8 @@
 
 import re
 
-from harness import (both, expect, main, measured, near, program, run, test)
+from harness import (both, expect, main, measured, near, need, program, run, test,
+                     top_directory)
 
 TIMER = {"ENGINE": "timer"}
 
@@ -58,6 +59,27 @@ def test_perf_alone_is_wanted():
                  options={"ENGINE": "perf", "ONLY": "work"})
     expect(result.status == 3 and not result.files(), str(result))
     expect(b"the kernel refuses sampling events" in result.stderr, str(result))
+
+
+@test
+def test_workers_that_block_all_signals():
+    need("xz")
+    data = top_directory() / "data"
+    data.write_bytes(bytes(i * i * 7919 >> 5 & 255 for i in range(1 << 20)) * 24)
+    data.chmod(0o644)
+    result = both("xz", "-T2", "-1", "--block-size=4MiB", "-k", "-c", data,
+                  options={**TIMER, "THREADS": "tid"})
+    result.quiet()
+    profile = result.profile
+    workers = [t for t in profile.threads() if profile.thread_share(t) > 0.05]
+    measured(len(workers) >= 2, f"{ {t: profile.thread_share(t) for t in profile.threads()} }")
+
+
+@test(each=[("root", False), ("user", True)])
+def test_signals_as_bare(who):
+    result = both(program("sigview"), 4000, user=who[1], options={**TIMER, "CHILDREN": "no"})
+    result.quiet()
+    expect(result.profile.share("between") > 0.5, str(result))
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ TEST(a_thread_that_computes_is_sampled_at_ticks)
     struct timer_slot *slot = open_own(PERIOD_NS);
     REQUIRE(slot != NULL);
     CHECK(slot->period_ns >= timers_tick_ns());
-    CHECK_U64((uint64_t)-timer_slot_arm(slot), 0);
+    CHECK_U64((uint64_t)-timer_slot_arm(&timers, slot), 0);
     unsigned samples = 0;
     struct seen seen = {0};
     for (unsigned i = 0; i < 20; i++) {
@@ -116,7 +116,7 @@ TEST(longer_periods_are_kept_on_the_average)
 {
     struct timer_slot *slot = open_own(20000000u);
     REQUIRE(slot != NULL);
-    timer_slot_arm(slot);
+    timer_slot_arm(&timers, slot);
     burn_ms(1000);
     timers_leave(&timers, own_tid());
     struct seen seen = drain(slot);
@@ -129,14 +129,14 @@ TEST(a_slot_and_its_ring_are_taken_again)
     struct timer_slot *first = open_own(PERIOD_NS);
     REQUIRE(first != NULL);
     void *mapping = first->mapping;
-    timer_slot_arm(first);
+    timer_slot_arm(&timers, first);
     burn_ms(30);
     timer_slot_release(first);
     burn_ms(30); /* its timer runs on, and its signals are nobody's */
     struct timer_slot *again = open_own(PERIOD_NS);
     REQUIRE(again == first && again->mapping == mapping);
     CHECK_U64(drain(again).samples, 0);
-    timer_slot_arm(again);
+    timer_slot_arm(&timers, again);
     burn_ms(60);
     CHECK(drain(again).samples > 0);
     timers_leave(&timers, own_tid());
@@ -147,7 +147,7 @@ TEST(silence_and_its_end)
 {
     struct timer_slot *slot = open_own(PERIOD_NS);
     REQUIRE(slot != NULL);
-    timer_slot_arm(slot);
+    timer_slot_arm(&timers, slot);
     timers_silence(&timers, true);
     drain(slot);
     burn_ms(40);
@@ -179,7 +179,7 @@ TEST(another_thread_can_be_given_a_timer)
         usleep(1000);
     struct timer_slot *slot = timers_open(&timers, tid, PERIOD_NS, 1, &error);
     REQUIRE(slot != NULL);
-    timer_slot_arm(slot);
+    timer_slot_arm(&timers, slot);
     for (unsigned i = 0; i < 500; i++) {
         usleep(10000);
         if (((const struct ring_writer *)&slot->writer)->lost > 0 || i == 20)
@@ -202,7 +202,7 @@ TEST(signals_from_elsewhere_are_not_ours)
     sigqueue(getpid(), timers.signal, (union sigval){.sival_int = 0});
     CHECK_U64(foreign, 2);
     foreign = 0;
-    timer_slot_arm(slot);
+    timer_slot_arm(&timers, slot);
     timers_leave(&timers, own_tid());
     timer_slot_release(slot);
 }
@@ -241,16 +241,57 @@ TEST(where_every_signal_is_used_there_is_no_timer)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+TEST(a_signal_that_the_app_wants_is_given_up)
+{
+    struct timer_slot *slot = open_own(PERIOD_NS);
+    REQUIRE(slot != NULL);
+    timer_slot_arm(&timers, slot);
+    int before = timers.signal;
+    burn_ms(30);
+    timers_give_up_signal(&timers, timers.signal);
+    struct sigaction action;
+    sigaction(before, NULL, &action);
+    CHECK(timers.signal != before && timers.signal >= 34);
+    CHECK(action.sa_handler == SIG_DFL && action.sa_flags == 0);
+    drain(slot);
+    burn_ms(60);
+    CHECK(drain(slot).samples > 0);
+    timers_leave(&timers, own_tid());
+    timer_slot_release(slot);
+}
+
+TEST(where_all_other_signals_are_used_the_timers_end)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        timers_forget(&timers);
+        struct timer_slot *slot = open_own(PERIOD_NS);
+        timer_slot_arm(&timers, slot);
+        for (int i = 1; i <= 64; i++)
+            if (i != timers.signal)
+                signal(i, SIG_IGN);
+        timers_give_up_signal(&timers, timers.signal);
+        drain(slot);
+        burn_ms(60);
+        int error = 0;
+        bool none = timers_open(&timers, own_tid(), PERIOD_NS, 1, &error) == NULL;
+        _exit(none && timers.signal == 0 && drain(slot).samples == 0 ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST(a_forked_child_begins_anew)
 {
     struct timer_slot *slot = open_own(PERIOD_NS);
     REQUIRE(slot != NULL);
-    timer_slot_arm(slot);
+    timer_slot_arm(&timers, slot);
     pid_t pid = fork();
     if (pid == 0) {
         timers_forget(&timers);
         struct timer_slot *own = open_own(PERIOD_NS);
-        timer_slot_arm(own);
+        timer_slot_arm(&timers, own);
         burn_ms(60);
         _exit(drain(own).samples > 0 ? 0 : 1);
     }

@@ -1,0 +1,344 @@
+/*
+ * The hooks on signal masks, actions and waits. Runs in the app's threads; allocates nothing, takes
+ * no lock, leaves errno to the real functions.
+ *
+ * Not hooked, since nothing has to be: calls that set a mask only while they wait (sigsuspend,
+ * ppoll, pselect, epoll_pwait). Masks that handlers have while they run are the app's own: a
+ * handler that blocks all signals is sampled when it returns.
+ */
+#include "hooks_signals.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "../core/sys.h"
+#include "hooks.h"
+
+/* The calling thread's mask, as far as it is not what the kernel has. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    int signal;   /* ours when this was last looked at; 0: never */
+    bool blocked; /* the app thinks that it is */
+} mine;
+
+static struct {
+    int (*pthread_sigmask)(int, const sigset_t *, sigset_t *);
+    int (*sigprocmask)(int, const sigset_t *, sigset_t *);
+    int (*sigaction)(int, const struct sigaction *, struct sigaction *);
+    int (*sigpending)(sigset_t *);
+    int (*sigwait)(const sigset_t *, int *);
+    int (*sigtimedwait)(const sigset_t *, siginfo_t *, const struct timespec *);
+} real;
+
+typedef __typeof__(real.sigprocmask) mask_function;
+
+#define REAL(name) HOOK_REAL(real.name, #name)
+
+void hooks_signals_prepare(void)
+{
+    (void)REAL(pthread_sigmask);
+    (void)REAL(sigprocmask);
+    (void)REAL(sigaction);
+    (void)REAL(sigpending);
+    (void)REAL(sigwait);
+    (void)REAL(sigtimedwait);
+}
+
+static int our_signal(void)
+{
+    return __atomic_load_n(&session.timers.signal, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t mask_change(int how, uint64_t mask)
+{
+    uint64_t before = 0;
+    sys4(SYS_rt_sigprocmask, how, &mask, &before, sizeof before);
+    return before;
+}
+
+/* Our signal is another than it was: the old one is the app's again, and as the app thinks. */
+static void catch_up(int signal)
+{
+    if (mine.signal == signal)
+        return;
+    if (mine.signal != 0 && mine.blocked)
+        mask_change(SIG_BLOCK, kernel_signal_bit(mine.signal));
+    mine.signal = signal;
+    mine.blocked = signal != 0 && (mask_change(SIG_UNBLOCK, kernel_signal_bit(signal)) &
+                                   kernel_signal_bit(signal)) != 0;
+}
+
+bool hooks_signals_blocked(void)
+{
+    int signal = our_signal();
+    if (signal == 0 && mine.signal == 0)
+        return false;
+    catch_up(signal);
+    return mine.blocked;
+}
+
+void hooks_signals_begin(bool blocked)
+{
+    catch_up(our_signal());
+    mine.blocked |= blocked && mine.signal != 0;
+}
+
+bool hooks_signals_make_true(void)
+{
+    bool hides = hooks_signals_blocked();
+    if (hides)
+        mask_change(SIG_BLOCK, kernel_signal_bit(mine.signal));
+    return hides;
+}
+
+void hooks_signals_undo(void)
+{
+    mask_change(SIG_UNBLOCK, kernel_signal_bit(mine.signal));
+}
+
+/*
+ * As without us: what the app has not blocked ends the process, what it has blocked waits. Then it
+ * is sent again, to whom it was sent before: the thread, or whoever in the process takes it.
+ * Whoever is sent a signal uses it, so ours is another from here on; but the handler stays, for
+ * threads in which this one is not blocked yet.
+ */
+void hooks_signals_foreign(int signal, void *info, void *context)
+{
+    const siginfo_t *sent = info;
+    uint64_t *mask = (uint64_t *)&((ucontext_t *)context)->uc_sigmask;
+    pid_t pid = (pid_t)sys0(SYS_getpid);
+    if (mine.signal == signal && mine.blocked) {
+        if (signal == our_signal() && pid == session.app_pid)
+            timers_change_signal(&session.timers, signal);
+        int now = our_signal();
+        uint64_t bit = now != 0 ? kernel_signal_bit(now) : 0;
+        mine.signal = now;
+        mine.blocked = now == signal || (*mask & bit) != 0;
+        *mask = (*mask & ~bit) | kernel_signal_bit(signal);
+    } else {
+        kernel_sigaction_set(signal, KERNEL_SIGNAL_DEFAULT, 0, 0);
+    }
+    if (sent->si_code == SI_TKILL)
+        sys4(SYS_rt_tgsigqueueinfo, pid, sys0(SYS_gettid), signal, info);
+    else
+        sys3(SYS_rt_sigqueueinfo, pid, signal, info);
+}
+
+/* What the app thinks of our signal after HOW with a set that HAD it or not. */
+static bool blocked_after(int how, bool had)
+{
+    if (how == SIG_BLOCK)
+        return mine.blocked || had;
+    return how == SIG_UNBLOCK ? mine.blocked && !had : had;
+}
+
+static int mask_hook(mask_function function, int how, const sigset_t *set, sigset_t *old)
+{
+    int signal = our_signal();
+    if (signal == 0 && mine.signal == 0)
+        return function(how, set, old);
+    catch_up(signal);
+    if (signal == 0)
+        return function(how, set, old);
+    bool was = mine.blocked, will_be = was;
+    sigset_t without;
+    if (set != NULL) {
+        will_be = blocked_after(how, sigismember(set, signal) == 1);
+        without = *set;
+        if (how != SIG_UNBLOCK)
+            sigdelset(&without, signal);
+    }
+    int result = function(how, set != NULL ? &without : NULL, old);
+    if (result != 0)
+        return result;
+    if (old != NULL && was)
+        sigaddset(old, signal);
+    mine.blocked = will_be;
+    return 0;
+}
+
+HOOK_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    return mask_hook(REAL(pthread_sigmask), how, set, old);
+}
+
+HOOK_EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
+{
+    return mask_hook(REAL(sigprocmask), how, set, old);
+}
+
+static bool is_our_handler(const void *handler)
+{
+    return handler == (void *)hooks_timer_signal;
+}
+
+/* The app sets what SIGNAL does: if it is ours, it gets it. */
+static void let_go(int signal, sighandler_t handler)
+{
+    if (signal > 0 && signal == our_signal() && handler != SIG_DFL)
+        timers_give_up_signal(&session.timers, signal);
+}
+
+/* It is as if nobody had set anything for our signal; whoever does gets it. */
+HOOK_EXPORT int sigaction(int signal, const struct sigaction *restrict action,
+                          struct sigaction *restrict old)
+{
+    if (action != NULL)
+        let_go(signal, action->sa_handler);
+    if (signal > 0 && signal == our_signal())
+        action = NULL;
+    int result = REAL(sigaction)(signal, action, old);
+    if (result == 0 && old != NULL && is_our_handler((const void *)old->sa_sigaction))
+        *old = (struct sigaction){.sa_handler = SIG_DFL};
+    return result;
+}
+
+/* Another way to set what SIGNAL does: of the kind HANDLER NAME(int, HANDLER). */
+#define HOOK_SIGNAL(name)                                                                          \
+    HOOK_EXPORT sighandler_t name(int signal, sighandler_t handler)                                \
+    {                                                                                              \
+        static sighandler_t (*function)(int, sighandler_t);                                        \
+        if (HOOK_REAL(function, #name) == NULL) {                                                  \
+            errno = ENOSYS;                                                                        \
+            return SIG_ERR;                                                                        \
+        }                                                                                          \
+        let_go(signal, handler);                                                                   \
+        if (signal > 0 && signal == our_signal())                                                  \
+            return SIG_DFL;                                                                        \
+        sighandler_t old = function(signal, handler);                                              \
+        return is_our_handler((const void *)old) ? SIG_DFL : old;                                  \
+    }
+
+sighandler_t bsd_signal(int signal, sighandler_t handler);
+sighandler_t __sysv_signal(int signal, sighandler_t handler);
+
+HOOK_SIGNAL(signal)
+HOOK_SIGNAL(sigset)
+HOOK_SIGNAL(bsd_signal)
+HOOK_SIGNAL(ssignal)
+HOOK_SIGNAL(sysv_signal)
+HOOK_SIGNAL(__sysv_signal)
+
+/* The old ways to change masks, of which libc's own come to no hook. */
+
+static sigset_t set_of(int mask)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < 32; i++)
+        if (((unsigned)mask >> i & 1) != 0)
+            sigaddset(&set, i + 1);
+    return set;
+}
+
+static int mask_of(const sigset_t *set)
+{
+    unsigned mask = 0;
+    for (int i = 0; i < 32; i++)
+        mask |= (unsigned)(sigismember(set, i + 1) == 1) << i;
+    return (int)mask;
+}
+
+static int old_mask_change(int how, int mask)
+{
+    sigset_t set = set_of(mask), before;
+    return sigprocmask(how, &set, &before) == 0 ? mask_of(&before) : -1;
+}
+
+HOOK_EXPORT int sigblock(int mask)
+{
+    return old_mask_change(SIG_BLOCK, mask);
+}
+
+HOOK_EXPORT int sigsetmask(int mask)
+{
+    return old_mask_change(SIG_SETMASK, mask);
+}
+
+static int one_change(int how, int signal)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    return sigaddset(&set, signal) == 0 ? sigprocmask(how, &set, NULL) : -1;
+}
+
+HOOK_EXPORT int sighold(int signal)
+{
+    return one_change(SIG_BLOCK, signal);
+}
+
+HOOK_EXPORT int sigrelse(int signal)
+{
+    return one_change(SIG_UNBLOCK, signal);
+}
+
+HOOK_EXPORT int sigpending(sigset_t *set)
+{
+    int result = REAL(sigpending)(set), signal = our_signal();
+    if (result == 0 && signal != 0)
+        sigdelset(set, signal);
+    return result;
+}
+
+static bool is_ours(int signal, const siginfo_t *info)
+{
+    return signal > 0 && signal == our_signal() && info->si_code == SI_TIMER;
+}
+
+static uint64_t monotonic_ns(void)
+{
+    return sys_clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t ns_of(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+}
+
+/* Waits as the app wants, and again where what came is ours: the timer goes on by itself. */
+HOOK_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
+                             const struct timespec *restrict timeout)
+{
+    int signal = our_signal();
+    if (signal == 0 || sigismember(set, signal) != 1)
+        return REAL(sigtimedwait)(set, info, timeout);
+    siginfo_t own;
+    siginfo_t *what = info != NULL ? info : &own;
+    struct timespec left = timeout != NULL ? *timeout : (struct timespec){0, 0};
+    bool waits = left.tv_sec >= 0 && left.tv_sec < INT32_MAX;
+    uint64_t end_ns = timeout != NULL && waits ? monotonic_ns() + ns_of(timeout) : 0;
+    for (;;) {
+        int came = REAL(sigtimedwait)(set, what, timeout != NULL ? &left : NULL);
+        if (!is_ours(came, what))
+            return came;
+        uint64_t now_ns = monotonic_ns();
+        if (end_ns != 0) {
+            uint64_t left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
+            left =
+                (struct timespec){(time_t)(left_ns / 1000000000u), (long)(left_ns % 1000000000u)};
+        }
+    }
+}
+
+HOOK_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
+{
+    return sigtimedwait(set, info, NULL);
+}
+
+/* Returns an error's number, and none for EINTR. */
+HOOK_EXPORT int sigwait(const sigset_t *restrict set, int *restrict signal)
+{
+    int ours = our_signal(), came, before = errno;
+    if (ours == 0 || sigismember(set, ours) != 1)
+        return REAL(sigwait)(set, signal);
+    do
+        came = sigtimedwait(set, NULL, NULL);
+    while (came < 0 && errno == EINTR);
+    int error = came < 0 ? errno : 0;
+    errno = before;
+    if (error == 0)
+        *signal = came;
+    return error;
+}
