@@ -11,6 +11,7 @@ BINDIR   := $(PREFIX)/bin
 LIBEXECDIR := $(PREFIX)/libexec
 INCDIR   := $(PREFIX)/include
 MANDIR   := $(PREFIX)/share/man
+COMPLETIONDIR := $(PREFIX)/share/bash-completion/completions
 DESTDIR  :=
 CFLAGS   := -O2 -g
 LDFLAGS  :=
@@ -264,6 +265,8 @@ format:
 format-check:
 	$(Q)clang-format --dry-run --Werror $(FORMATTED)
 
+PAGES := $(wildcard scripts/*.1)
+
 install: all
 	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(INCDIR) $(DESTDIR)$(MANDIR)/man1
 	$(Q)$(INSTALL) -m 755 $(B)/libselfsample.so $(DESTDIR)$(LIBDIR)/libselfsample.so
@@ -271,14 +274,17 @@ install: all
 	$(if $(INLINE),$(Q)$(INSTALL) -d $(DESTDIR)$(LIBEXECDIR))
 	$(if $(INLINE),$(Q)$(INSTALL) -m 755 $(INLINE) $(DESTDIR)$(LIBEXECDIR)/selfsample-inline)
 	$(Q)$(INSTALL) -m 644 include/selfsample.h $(DESTDIR)$(INCDIR)/selfsample.h
-	$(Q)$(INSTALL) -m 644 scripts/selfsample.1 $(DESTDIR)$(MANDIR)/man1/selfsample.1
+	$(Q)$(INSTALL) -m 644 $(PAGES) $(DESTDIR)$(MANDIR)/man1/
+	$(Q)$(INSTALL) -d $(DESTDIR)$(COMPLETIONDIR)
+	$(Q)$(INSTALL) -m 644 scripts/selfsample.bash $(DESTDIR)$(COMPLETIONDIR)/selfsample
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' \
 	    -e 's|@VERSION@|$(VERSION)|' scripts/selfsample.pc.in >$(B)/selfsample.pc
 	$(Q)$(INSTALL) -m 644 $(B)/selfsample.pc $(DESTDIR)$(LIBDIR)/pkgconfig/selfsample.pc
 
 uninstall:
 	$(Q)rm -f $(DESTDIR)$(LIBDIR)/libselfsample.so $(DESTDIR)$(BINDIR)/selfsample \
-	    $(DESTDIR)$(LIBEXECDIR)/selfsample-inline $(DESTDIR)$(INCDIR)/selfsample.h $(DESTDIR)$(MANDIR)/man1/selfsample.1 \
+	    $(DESTDIR)$(LIBEXECDIR)/selfsample-inline $(DESTDIR)$(INCDIR)/selfsample.h \
+	    $(PAGES:scripts/%=$(DESTDIR)$(MANDIR)/man1/%) $(DESTDIR)$(COMPLETIONDIR)/selfsample \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/selfsample.pc
 
 clean:

@@ -59,9 +59,9 @@ static void print_listed(const struct listed *listed)
     char began[32];
     const struct helper_words *words = &listed->words;
     since(listed->helper.start_ticks, began, sizeof began);
-    printf("%7d  %-10s %10.2f %10" PRIu64 "  %-7s  %-6s  %-15s  %s\n", (int)listed->helper.parent,
+    printf("%7d  %-10s %10.2f %10" PRIu64 "  %-7s  %-15s  %-6s  %s\n", (int)listed->helper.parent,
            began, (double)words->cpu_ns / 1e9, words->samples, words->paused ? "paused" : "running",
-           words->engine, words->program, words->out);
+           words->program, words->engine, words->out);
 }
 
 void view_list(const struct view_options *options, char **files, size_t file_count)
@@ -74,8 +74,8 @@ void view_list(const struct view_options *options, char **files, size_t file_cou
         read += listed_read(&list[read], helpers[i]);
     qsort(list, read, sizeof *list, by_start);
     if (read != 0)
-        printf("%7s  %-10s %10s %10s  %-7s  %-6s  %-15s  %s\n", "pid", "since", "CPU s", "samples",
-               "state", "engine", "program", "file");
+        printf("%7s  %-10s %10s %10s  %-7s  %-15s  %-6s  %s\n", "pid", "since", "CPU s", "samples",
+               "state", "program", "engine", "file");
     for (size_t i = 0; i < read; i++)
         print_listed(&list[i]);
     fflush(stdout);

@@ -55,7 +55,7 @@ def fields(pid):
 def test_list():
     """What it says of a process, while it is sampled, while it is paused, and when it is gone."""
     def look(pid):
-        pid_told, since, cpu, samples, state, engine, name, file = fields(pid)
+        pid_told, since, cpu, samples, state, name, engine, file = fields(pid)
         began = time.mktime(time.strptime(time.strftime("%Y-%m-%d ") + since, "%Y-%m-%d %H:%M:%S"))
         expect((int(pid_told), state, name) == (pid, "running", "split"), f"{fields(pid)}")
         expect(0 <= (time.time() - began) % 86400 < 100, f"since {since}")
