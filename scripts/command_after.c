@@ -105,19 +105,29 @@ static void top_show(const struct reports *reports)
     view_in_child(&words);
 }
 
-/* Makes an empty file beside FOLDED: NAME.html for NAME.folded, NAME.1.html if that is there.
- * Returns its name, or NULL where it can't be made, which is told. */
-static char *page_make(const char *folded)
+/* The length of a profile's name without its ending. */
+static size_t stem_bytes(const char *profile)
 {
-    static const char suffix[] = ".folded";
-    size_t length = strlen(folded), end = sizeof suffix - 1;
-    if (length > end && strcmp(folded + length - end, suffix) == 0)
-        length -= end;
+    static const char *const endings[] = {".folded", ".pb.gz"};
+    size_t length = strlen(profile);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        size_t ending = strlen(endings[i]);
+        if (length > ending && strcmp(profile + length - ending, endings[i]) == 0)
+            return length - ending;
+    }
+    return length;
+}
+
+/* Makes an empty file beside PROFILE: NAME.html for NAME.folded, NAME.1.html if that is there.
+ * Returns its name, or NULL where it can't be made, which is told. */
+static char *page_make(const char *profile)
+{
+    int length = (int)stem_bytes(profile);
     for (int number = 0; number < NAMES_TRIED; number++) {
         char *page, text[16] = "";
         if (number > 0)
             snprintf(text, sizeof text, ".%d", number);
-        if (asprintf(&page, "%.*s%s.html", (int)length, folded, text) < 0)
+        if (asprintf(&page, "%.*s%s.html", length, profile, text) < 0)
             memory_or_end(NULL);
         int fd = open(page, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0) {
@@ -130,7 +140,7 @@ static char *page_make(const char *folded)
         }
         free(page);
     }
-    tell("%.*s.html: it is there, and so are all names like it", (int)length, folded);
+    tell("%.*s.html: it is there, and so are all names like it", length, profile);
     return NULL;
 }
 

@@ -133,14 +133,13 @@ function details(i) {
 }
 
 function factsTell() {
-    const all = everything.total.map((total) => total[0]);
-    const count = (side) => `${countText(samplesOf(run, all[side]))} samples, ` +
-        `${timeText(secondsOf(run, all[side]))} of CPU time`;
-    const text = run.sides.length > 1 ? `${count(0)} \u2192 ${count(1)}` : count(0);
+    const ofSides = (told) => everything.total.map((total) => told(total[0])).join(" \u2192 ");
+    const samples = ofSides((count) => countText(samplesOf(run, count)));
+    const times = ofSides((count) => timeText(secondsOf(run, count)));
     document.title = `${run.title} \u2013 selfsample`;
     find("title").textContent = run.title;
-    find("facts").textContent = text;
-    find("facts").title = `${run.sides.join(" \u2192 ")}, at ${run.rate} Hz`;
+    find("facts").textContent = `${samples} samples at ${run.rate} Hz, ${times} of CPU time`;
+    find("facts").title = run.sides.join(" \u2192 ");
 }
 
 function legendTell() {
