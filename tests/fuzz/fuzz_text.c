@@ -106,14 +106,21 @@ static void status_read(const uint8_t *data, size_t bytes)
         require(status.group_count <= TASK_STATUS_GROUPS_MAX);
 }
 
-/* It takes files only where compilers put them; what comes in a second part was appended. */
+static char directory[] = "/dev/shm/selfsample-fuzz-XXXXXX";
+
+static void directory_remove(void)
+{
+    rmdir(directory);
+}
+
+/* It takes files only from a directory of their own; what comes in a second part was appended. */
 static void perf_map_read(const uint8_t *data, size_t bytes)
 {
-    static char directory[] = "/dev/shm/selfsample-fuzz-XXXXXX", path[64];
+    static char path[64];
     static struct perf_map map;
     if (path[0] == '\0') {
         struct text text = text_over(path, sizeof path);
-        require(mkdtemp(directory) != NULL);
+        require(mkdtemp(directory) != NULL && atexit(directory_remove) == 0);
         text_put(&text, directory);
         text_put(&text, "/perf-1.map");
     }
