@@ -209,7 +209,7 @@ fuzz: $(FUZZERS)
 
 $(F)/fuzz_%: $(F)/fuzz_%.o $(FUZZ_CORE) $(FOREIGN_OBJECTS)
 	@echo "  LINK    $@"
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(FOREIGN_LINK)
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(FOREIGN_LINK) -lz
 
 $(F)/fuzz_%.o: tests/fuzz/fuzz_%.c
 	@mkdir -p $(@D)
