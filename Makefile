@@ -186,6 +186,10 @@ FUZZ_SECONDS   := 600
 
 # Everything at once, drawn from SEED.
 SEED    :=
+.PHONY: environments
+environments: all
+	$(Q)B=$(B) $(PYTHON) tests/e2e/environments.py
+
 .PHONY: stress
 stress: all
 	$(Q)B=$(B) $(PYTHON) tests/stress/storm.py --seconds $(or $(SECONDS),$(STRESS_SECONDS)) $(if $(SEED),--seed $(SEED))
@@ -300,6 +304,7 @@ help:
 	@echo 'make check-unit    unit tests alone; also SAN=address,undefined or SAN=thread'
 	@echo 'make check-e2e     end-to-end tests alone; T=tests/e2e/test_x.py: that one'
 	@echo 'make check-rules   what may call, export and include what'
+	@echo 'make environments  the table of README: what is had where something is refused; as root'
 	@echo 'make stress        everything at once, for SECONDS=$(STRESS_SECONDS), drawn from SEED (the time)'
 	@echo 'make bench         measure what profiling costs'
 	@echo 'make bench-unwind  measure what a frame and a stack cost'

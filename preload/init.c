@@ -119,17 +119,35 @@ static void preload_withdraw(void)
     *to = '\0';
 }
 
-/* valgrind runs the program on a processor of its own making, which knows no task that shares
- * memory without being a thread; it ends the program at such a clone. Its preloads give it away. */
-static bool is_under_valgrind(void)
+/*
+ * valgrind runs the program on a processor of its own making. It knows threads, but no task that
+ * shares memory without being one, and ends the program at such a clone; perf events show its own
+ * code, while the signals of timers interrupt the program's; and what libunwind allocates would
+ * stand in its reports. Its preloads give it away, and its tool. False, after one line, where there
+ * can be no profile.
+ */
+static bool valgrind_consider(void)
 {
-    const char *list = getenv("LD_PRELOAD");
-    return list != NULL && strstr(list, "/vgpreload_") != NULL;
+    const char *list = getenv("LD_PRELOAD"), *why = NULL;
+    if (list == NULL || strstr(list, "/vgpreload_") == NULL)
+        return true;
+    if (strstr(list, "/vgpreload_helgrind") != NULL || strstr(list, "/vgpreload_drd") != NULL)
+        why = "selfsample: under a checker of races, which would report ours, nothing is sampled; "
+              "the program runs without a profile";
+    else if (session.config.engine == CONFIG_ENGINE_PERF)
+        why = "selfsample: SELFSAMPLE_ENGINE=perf: under valgrind timers alone see the program, "
+              "which runs without a profile";
+    if (why != NULL && session.config.enabled)
+        message_write(2, why);
+    session.helper_wanted = HELPER_THREAD;
+    session.config.engine = CONFIG_ENGINE_TIMER;
+    return why == NULL;
 }
 
 int library_start_session(void)
 {
-    libunwind_load();
+    if (session.helper_wanted == HELPER_APART)
+        libunwind_load();
     hooks_prepare();
     hooks_seccomp_prepare();
     hooks_signals_prepare();
@@ -148,12 +166,8 @@ __attribute__((constructor)) static void begin(void)
     const char *program = (const char *)getauxval(AT_EXECFN);
     if (!session_configure(&session, program != NULL ? program : "program", environ))
         return;
-    if (is_under_valgrind()) {
-        if (session.config.enabled)
-            message_write(2, "selfsample: under valgrind nothing can be sampled; the program runs "
-                             "without a profile");
+    if (!valgrind_consider())
         return;
-    }
     if (!session.config.children)
         preload_withdraw();
     session.our_address = (uint64_t)(uintptr_t)begin;

@@ -4,7 +4,8 @@
 import re
 import subprocess
 
-from harness import expect, library, main, measured, near_ms, need, program, run, test, wait_helper
+from harness import (both, expect, library, main, measured, near_ms, need, program, run, test,
+                     wait_helper)
 
 
 @test
@@ -82,14 +83,26 @@ def test_preloaded_gdb():
     expect(b"exited normally" in result.stdout, str(result))
 
 
-@test
-def test_valgrind():
-    """No profile, one line, and the program runs."""
-    result = run(need("valgrind"), "-q", program("split"), 50, options={"ONLY": "split"}, timeout=90)
-    expect(result.status == 0, str(result))
+@test(each=["none", "memcheck"])
+def test_valgrind(checker):
+    """A thread is the helper, and timers interrupt the program, not valgrind; nothing is reported."""
+    command = [need("valgrind"), "-q", f"--tool={checker}", program("burners"), 2, 300]
+    result = both(*command, options={"ONLY": "burners"}, timeout=90)
+    result.quiet()
+    profile = result.profile
+    sixty, ten = profile.share("sixty"), profile.share("ten")
+    measured(sixty > 2 * ten > 0 and sixty > 0.25, f"sixty {sixty}, ten {ten} of {profile.total()}")
+
+
+@test(each=[("helgrind", {}), ("drd", {}), ("memcheck", {"ENGINE": "perf"})])
+def test_valgrind_where_there_is_no_profile(case):
+    """A checker of races, or the wrong engine: one line, and the program runs."""
+    result = run(need("valgrind"), "-q", f"--tool={case[0]}", program("split"), 50,
+                 options={"ONLY": "split", **case[1]}, timeout=90)
+    expect(result.status == 0 and not result.profiles, str(result))
     lines = result.stderr.decode().splitlines()
-    expect(len(lines) == 1 and lines[0].startswith("selfsample: under valgrind"), str(lines))
-    expect(not result.profiles, f"{result.profiles}")
+    expect(len(lines) == 1 and lines[0].startswith("selfsample: ") and
+           lines[0].endswith("without a profile"), str(lines))
 
 
 main()

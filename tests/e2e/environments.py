@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Places where programs run with less than all that a profiler wants, each made and tried.
+
+As a program it prints the table of README, or those of its rows whose names hold an argument;
+test_environments.py holds what is found against what should be.
+"""
+
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from harness import (Failure, Skip, bare, expect, library, need, need_root, paranoid,
+                     private_directory, program, run)
+
+THREADS = 2
+TABLE_BURN_MS = 3000 # of each thread
+
+
+def mounted(script):
+    """A launcher: in mounts of its own, changed by the script."""
+    return [need("unshare"), "-m", "/bin/sh", "-c", script + ' && exec "$@"', "sh"]
+
+
+def needed_files(binary):
+    """What the linker loads with it."""
+    listed = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=True).stdout
+    return {Path(path) for path in re.findall(r"(/\S+) \(0x", listed)}
+
+
+def minimal_root(directory):
+    """A root with the program, our library and libc: no shell, no libunwind, no /dev, but a /proc."""
+    root = directory / "root"
+    files = {Path(program("burners")), Path(library())}
+    for file in [*files]:
+        files |= needed_files(file)
+    for file in files:
+        to = root / file.relative_to("/")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, to)
+    (root / "proc").mkdir()
+    return mounted(f"mount --rbind /proc {root}/proc") + [need("chroot"), root]
+
+
+def read_only_root(directory):
+    """All of it, but for the working directory."""
+    return mounted(f"mount --make-rprivate / && mount --bind {directory} {directory}"
+                   " && mount -o remount,ro,bind / && mount -t tmpfs -o ro none /dev/shm"
+                   f" && cd {directory}")
+
+
+def refused(error, calls):
+    return lambda _: [program("refuse"), error, calls]
+
+
+class Environment:
+    """How to make it, and what is to be had there."""
+
+    def __init__(self, name, engine="perf", kernel=True, user=False, level=None, launcher=None,
+                 limits=None, thread=False, libunwind=True):
+        self.name, self.engine, self.kernel, self.user = name, engine, kernel, user
+        self.level, self.launcher, self.limits = level, launcher, limits
+        self.thread, self.libunwind = thread, libunwind
+
+
+USER_2 = {"user": True, "level": 2, "kernel": False}
+TIMER = {"engine": "timer", "kernel": False}
+
+ALL = (
+    Environment("root"),
+    Environment("user, perf_event_paranoid 1", user=True, level=1),
+    Environment("user, perf_event_paranoid 2", **USER_2),
+    Environment("user, perf_event_paranoid 3", engine=None, user=True, level=3, kernel=False),
+    Environment("perf_event_open refused: EPERM", **TIMER,
+                launcher=refused("EPERM", "perf_event_open")),
+    Environment("perf_event_open refused: EACCES", **TIMER,
+                launcher=refused("EACCES", "perf_event_open")),
+    Environment("perf_event_open refused: ENOSYS", **TIMER,
+                launcher=refused("ENOSYS", "perf_event_open")),
+    Environment("perf_event_open refused: EINVAL", **TIMER,
+                launcher=refused("EINVAL", "perf_event_open")),
+    Environment("the helper's clone refused", thread=True, launcher=refused("EPERM", "apart")),
+    Environment("both refused", **TIMER, thread=True,
+                launcher=refused("EPERM", "apart,perf_event_open")),
+    Environment("user, RLIMIT_MEMLOCK 0", **USER_2, limits={resource.RLIMIT_MEMLOCK: 0}),
+    Environment("user, RLIMIT_NOFILE 8", **USER_2, limits={resource.RLIMIT_NOFILE: 8}),
+    Environment("no /proc", launcher=lambda _: mounted("mount -t tmpfs none /proc")),
+    Environment("root file system read-only", launcher=read_only_root),
+    Environment("pid namespace, as process 1",
+                launcher=lambda _: [need("unshare"), "-fp", "--mount-proc"]),
+    Environment("user namespace, as its root", **USER_2,
+                launcher=lambda _: [need("unshare"), "-Ur"]),
+    Environment("bwrap, all namespaces", **USER_2,
+                launcher=lambda directory: [need("bwrap"), "--unshare-all", "--dev-bind", "/", "/",
+                                            "--proc", "/proc", "--chdir", directory]),
+    Environment("valgrind", **TIMER, thread=True, libunwind=False,
+                launcher=lambda _: [need("valgrind"), "-q"]),
+    Environment("minimal root without libunwind", libunwind=False, launcher=minimal_root),
+)
+
+
+class Row:
+    """What was found in an environment."""
+
+    def __init__(self, environment, burn_ms, result, without):
+        lines = result.stderr.decode().splitlines()
+        ours = [line for line in lines if line.startswith("selfsample: ")]
+        others = "".join(line + "\n" for line in lines if line not in ours)
+        means = re.search(r"engine: (.*) at [0-9]+ Hz; kernel frames: (yes|no)(.*); own cost",
+                          "\n".join(ours))
+        expect(means, f"{environment.name}: no line about the engine: {result}")
+        self.name, self.kernel, self.reason = environment.name, means[2], means[3]
+        self.engine = self.described = means[1]
+        while "(" in self.engine: # innermost first
+            self.engine = re.sub(r" \([^()]*\)", "", self.engine)
+        self.same = ((result.status, result.stdout, others) ==
+                     (without.status, without.stdout, without.stderr.decode()))
+        self.lines = lines
+        self.profile = result.profile
+        self.shares = [self.profile.share(name) for name in ("sixty", "thirty", "ten")]
+        burnt_us = self.profile.sum_where(lambda stack: stack[0].startswith("burner-"))
+        self.sum = burnt_us / 1000 / (THREADS * burn_ms)
+
+    def __str__(self):
+        shares = " / ".join(f"{100 * share:.0f}" for share in self.shares)
+        return (f"| {self.name} | {self.engine} | {self.kernel} | {shares} | {100 * self.sum:.1f} %"
+                f" | {'same' if self.same else 'NOT THE SAME'} |")
+
+
+HEAD = """\
+| where | engine | kernel frames | 60 / 30 / 10 | sum | output and status |
+|---|---|---|---|---|---|"""
+
+
+def _run(environment, how, milliseconds, **arguments):
+    directory = private_directory(environment.user)
+    launcher = environment.launcher(directory) if environment.launcher else ()
+    return how(program("burners"), THREADS, milliseconds, user=environment.user,
+               limits=environment.limits, launcher=launcher, directory=directory, **arguments)
+
+
+def _measure(environment, burn_ms):
+    """The output is the same however long it burns; bare is short."""
+    without = _run(environment, bare, 10)
+    silent = _run(environment, run, 10, options={"ONLY": "burners"})
+    result = _run(environment, run, burn_ms,
+                  options={"ONLY": "burners", "SUMMARY": "yes", "UNIT": "us"})
+    row = Row(environment, burn_ms, result, without)
+    row.same &= (silent.status, silent.stdout, silent.stderr) == (
+        without.status, without.stdout, without.stderr)
+    return row
+
+
+def measure(environment, burn_ms):
+    need_root()
+    if environment.level is None:
+        return _measure(environment, burn_ms)
+    with paranoid(environment.level):
+        return _measure(environment, burn_ms)
+
+
+def main():
+    print(HEAD)
+    failed = False
+    for environment in ALL:
+        if not any(part in environment.name for part in sys.argv[1:] or [""]):
+            continue
+        try:
+            print(measure(environment, TABLE_BURN_MS), flush=True)
+        except Skip as reason:
+            print(f"| {environment.name} | not tried here: {reason} | | | | |")
+        except Failure as reason:
+            print(f"| {environment.name} | {reason} | | | | |")
+            failed = True
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
