@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "outpath.h"
 
 enum { OWN_ARGUMENTS = 16, NAMES_TRIED = 1000 };
 
@@ -45,21 +46,39 @@ static void say_nothing(void *context, const char *line)
     (void)line;
 }
 
+/* What the run was recorded with. */
+static const struct config *run_config(void)
+{
+    static struct config config;
+    config_read(&config, environ, say_nothing, NULL);
+    return &config;
+}
+
+/* Was each file of a process to hold what is new since the one before? */
+static bool is_series(const struct config *config)
+{
+    static char names[OUTPATH_BYTES], path[OUTPATH_BYTES];
+    const struct outpath_facts facts = {
+        .program = "", .host = "", .ending = "", .environment = environ};
+    struct text text = text_over(names, sizeof names), numbered = text_over(path, sizeof path);
+    outpath_expand(&text, config->out_pattern, &facts, say_nothing, NULL);
+    return config->checkpoint_seconds > 0 && outpath_number(&numbered, names, 0);
+}
+
 /* `selfsample VIEW`, and what has to be said of counts that this run's options made. */
 static struct words words_begin(const struct reports *reports, const char *view)
 {
-    static struct config config;
+    const struct config *config = run_config();
     struct words words = {0};
     words.list = memory_or_end(calloc(reports->count + OWN_ARGUMENTS, sizeof(char *)));
-    config_read(&config, environ, say_nothing, NULL);
     words_add(&words, "selfsample");
     words_add(&words, "%s", view);
-    if (config.threads == CONFIG_THREADS_NONE)
+    if (config->threads == CONFIG_THREADS_NONE)
         words_add(&words, "--roots=0");
-    if (config.unit == CONFIG_UNIT_US)
+    if (config->unit == CONFIG_UNIT_US)
         words_add(&words, "--unit=us");
     words_add(&words, "--rate=%u",
-              config.rate_hz < CONFIG_RATE_HZ_MAX ? config.rate_hz : CONFIG_RATE_HZ_MAX);
+              config->rate_hz < CONFIG_RATE_HZ_MAX ? config->rate_hz : CONFIG_RATE_HZ_MAX);
     return words;
 }
 
@@ -108,7 +127,7 @@ static void top_show(const struct reports *reports)
 /* The length of a profile's name without its ending. */
 static size_t stem_bytes(const char *profile)
 {
-    static const char *const endings[] = {".folded", ".pb.gz"};
+    static const char *const endings[] = {OUTPATH_FOLDED, OUTPATH_PPROF};
     size_t length = strlen(profile);
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         size_t ending = strlen(endings[i]);
@@ -173,6 +192,8 @@ void after_do(const struct after_run *after, const struct reports *reports, cons
 {
     if (file_first(reports) == NULL)
         return;
+    if ((after->top || after->page != NULL) && is_series(run_config()))
+        tell("the files of a process are a series; what follows is of its last one alone");
     if (after->top)
         top_show(reports);
     if (after->page != NULL)

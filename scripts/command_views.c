@@ -71,8 +71,8 @@ static const struct view {
      "folded: of pprof files, the lines that flamegraph.pl reads.\n",
      1, ANY, view_convert},
     {FLAMEGRAPH, "flamegraph", "[options] FILE... > page.html",
-     "Writes an HTML page that shows the profile as a flame graph: one file, which any browser\n"
-     "opens, without a network. Several files stand under frames of their programs.\n"
+     "Writes an HTML page that shows the profile as a flame graph: one file, which a browser (of\n"
+     "2024 or later) opens without a network. Several files stand under frames of their programs.\n"
      "--diff: of two files, BEFORE and AFTER; widths are AFTER's, colours tell whose share of\n"
      "the CPU time grew (red) or shrank (blue).\n",
      1, ANY, view_flamegraph},

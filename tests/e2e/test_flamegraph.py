@@ -422,7 +422,7 @@ def after_a_run():
     need_page()
     work = program("split")
     result = bare(the_command(), "--flamegraph", "--unit", "us", "/bin/sh", "-c",
-                  f"{work} 300; {work} 300; touch $PPID.marker; exit 3")
+                  f"{work} 300; {work} 300; exit 3")
     expect(result.status == 3 and result.stdout == b"done\ndone\n", str(result))
     told = re.search(r"flame graph: (\S+\.html) ", result.stderr.decode())
     expect(told, f"no page is told: {result.stderr.decode()}")
@@ -435,6 +435,15 @@ def after_a_run():
     share = sum(p.total() for p in result.profiles if "split" in p.path.name) / whole
     expect(abs(frame(page, "split")[3] / frame(page, "all")[3] - share) < 0.002, f"split: not {share}")
     quiet(page)
+
+
+@test
+def series_after_a_run():
+    """Of a series of files the page has the last alone, which is told."""
+    need_page()
+    result = bare(the_command(), "--flamegraph", "-c", "1", "-o", "part.%n.folded", program("split"), "100")
+    told = result.stderr.decode()
+    expect(result.status == 0 and "series" in told and "flame graph: part." in told, told)
 
 
 @test
