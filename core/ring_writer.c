@@ -134,7 +134,8 @@ static size_t stack_copy(struct ring_writer *writer, uint64_t position, uint64_t
     size_t first = writer->size - offset < bytes ? writer->size - offset : bytes;
     const struct iovec to[2] = {{writer->data + offset, first}, {writer->data, bytes - first}};
     const struct iovec from = {(void *)(uintptr_t)address, bytes};
-    long got = sys6(SYS_process_vm_readv, writer->pid, to, 2, &from, 1, 0);
+    /* By the thread: after main's pthread_exit the process's own number has no memory. */
+    long got = sys6(SYS_process_vm_readv, writer->tid, to, 2, &from, 1, 0);
     return got > 0 ? (size_t)got & ~(size_t)7 : 0;
 }
 

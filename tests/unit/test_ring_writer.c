@@ -12,7 +12,7 @@
 
 #define DATA_BYTES    16384u
 #define MAPPING_BYTES (EVENT_PAGE_BYTES + DATA_BYTES)
-#define TID           4711
+#define TID           ((uint64_t)gettid())
 
 static uint64_t mapping[MAPPING_BYTES / 8];
 static uint64_t bounce[RECORD_BYTES_MAX / 8];
@@ -25,7 +25,7 @@ static struct record record;
 static void begin(void)
 {
     memset(mapping, 0, sizeof mapping);
-    writer = ring_writer_over(mapping, sizeof mapping, getpid(), TID);
+    writer = ring_writer_over(mapping, sizeof mapping, getpid(), gettid());
     ring = ring_over(mapping, sizeof mapping);
     for (unsigned i = 0; i < sizeof stack; i++)
         stack[i] = (uint8_t)(i * 7 + i / 256);
@@ -158,10 +158,10 @@ TEST(a_ring_is_empty_for_its_next_writer)
 {
     begin();
     CHECK(put(100, stack, 64));
-    writer = ring_writer_over(mapping, sizeof mapping, getpid(), TID + 1);
+    writer = ring_writer_over(mapping, sizeof mapping, getpid(), 1);
     ring = ring_over(mapping, sizeof mapping);
     CHECK(!next());
-    writer.tid = TID;
+    writer.tid = gettid();
     CHECK(put(200, stack, 64));
     check_sample(200, stack, 64);
 }
