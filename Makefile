@@ -20,13 +20,23 @@ SAN      :=
 INSTALL  := install
 GPERF    := gperf
 PYTHON   := python3
+CROSS    :=
 Q        := $(if $(V),,@)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
+# Another processor's tools, as in CROSS=aarch64-linux-gnu- .
+ifneq ($(CROSS),)
+CC       := $(CROSS)gcc
+AR       := $(CROSS)ar
+LD       := $(CROSS)ld
+OBJCOPY  := $(CROSS)objcopy
+endif
+
 comma    := ,
+PROCESSOR := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 is_clang := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
             $(if $(WERROR),-Werror)
@@ -38,7 +48,9 @@ COMPILE   = $(CC) -std=gnu11 -D_GNU_SOURCE= $(WARNINGS) -iquote . -iquote core -
 # It runs where libc may not be entered: no stack protector, no fortified calls, nothing exported
 # but what the map names. core/mem.c holds the functions that compilers call by themselves;
 # they must not be compiled into calls of themselves.
-LIB_FLAGS := -fPIC -fvisibility=hidden -fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0
+# Atomic operations are not left to functions of the compiler's library, which ask libc what the
+# processor has.
+LIB_FLAGS := $(if $(filter aarch64,$(PROCESSOR)),-mno-outline-atomics) -fPIC -fvisibility=hidden -fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0
 MEM_FLAGS := -ffreestanding -fno-builtin $(if $(is_clang),,-fno-tree-loop-distribute-patterns)
 LIB_LINK  := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed \
              -Wl,-soname,libselfsample.so -Wl,--version-script=preload/exports.map
@@ -55,7 +67,7 @@ FOREIGN_LINK    :=
 -include scripts/demangler.mk scripts/lzma.mk scripts/pprof.mk
 
 # Needs libdw, and is left out without it: the command then says so.
-HAS_LIBDW       := $(shell pkg-config --exists "libdw >= 0.171" 2>/dev/null && echo yes)
+HAS_LIBDW       := $(if $(CROSS),,$(shell pkg-config --exists "libdw >= 0.171" 2>/dev/null && echo yes))
 INLINE_OBJECTS  := $(patsubst %.c,$(B)/command/%.o,$(wildcard scripts/inline_*.c))
 INLINE          := $(if $(HAS_LIBDW),$(B)/selfsample-inline)
 
@@ -134,7 +146,9 @@ $(eval $(call stamp,libdir,$(LIBDIR) $(LIBEXECDIR) $(VERSION)))
 U          := $(B)/$(if $(SAN),san-$(subst $(comma),-,$(SAN)),unit)
 UNIT_FLAGS := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all)
 UNIT_CORE  := $(patsubst %.c,$(U)/%.o,$(filter-out core/mem.c,$(CORE_SOURCES))) $(GENERATED:%=$(U)/%.o)
-UNIT_TESTS := $(patsubst tests/unit/%.c,$(U)/%,$(wildcard tests/unit/test_*.c))
+# Those that are named after another processor are left out.
+UNIT_OTHER := $(filter-out %_$(PROCESSOR).c,$(wildcard tests/unit/test_*_x86_64.c tests/unit/test_*_aarch64.c))
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(U)/%,$(filter-out $(UNIT_OTHER),$(wildcard tests/unit/test_*.c)))
 
 .PHONY: unit
 unit: $(UNIT_TESTS)
@@ -196,6 +210,8 @@ stress: all
 
 unit-sanitized:
 	$(Q)$(MAKE) --no-print-directory unit SAN=$(CHECK_SAN)
+
+include scripts/arm64.mk
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 # Needs clang. New inputs are kept in $(B)/fuzz; what is worth keeping goes to tests/fuzz by hand.
@@ -305,6 +321,7 @@ help:
 	@echo 'make check-e2e     end-to-end tests alone; T=tests/e2e/test_x.py: that one'
 	@echo 'make check-rules   what may call, export and include what'
 	@echo 'make environments  the table of README: what is had where something is refused; as root'
+	@echo 'make arm64         the library for AArch64, in $(B)/arm64; check-arm64: its unit tests, under qemu'
 	@echo 'make stress        everything at once, for SECONDS=$(STRESS_SECONDS), drawn from SEED (the time)'
 	@echo 'make bench         measure what profiling costs'
 	@echo 'make bench-unwind  measure what a frame and a stack cost'
@@ -312,7 +329,7 @@ help:
 	@echo 'make format        clang-format; format-check: only tell'
 	@echo 'make install       below PREFIX ($(PREFIX)), with DESTDIR in front; uninstall'
 	@echo 'make clean         remove $(B)/'
-	@echo 'Variables: B=dir CC=clang CFLAGS=.. LDFLAGS=.. WERROR=1 SAN=.. PREFIX=.. DESTDIR=.. V=1'
+	@echo 'Variables: B=dir CC=clang CROSS=aarch64-linux-gnu- CFLAGS=.. LDFLAGS=.. WERROR=1 SAN=.. PREFIX=.. DESTDIR=.. V=1'
 
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(COMMAND_OBJECTS) $(INLINE_OBJECTS) $(UNIT_CORE) $(UNIT_TESTS:%=%.o) \
          $(FUZZ_CORE) $(FUZZERS:%=%.o))

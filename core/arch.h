@@ -7,8 +7,10 @@
 
 #if defined(__x86_64__)
 #include "arch_x86_64.h"
+#elif defined(__aarch64__) && defined(__AARCH64EL__)
+#include "arch_aarch64.h"
 #else
-#error "selfsample knows x86-64 only"
+#error "selfsample knows x86-64 and AArch64 only"
 #endif
 
 #endif

@@ -89,8 +89,20 @@ __attribute__((naked, unused)) static void arch_signal_return(void)
             "jmpq *%rax\n"                                                                         \
             ".cfi_endproc\n.size " name ", . - " name "\n")
 
-/* What seccomp calls this processor's own system calls (linux/audit.h). */
-#define ARCH_AUDIT AUDIT_ARCH_X86_64
+/* What seccomp and ELF call this processor, and its relocations that fill in a word with an
+ * address (linux/audit.h, elf.h). */
+#define ARCH_AUDIT           AUDIT_ARCH_X86_64
+#define ARCH_ELF_MACHINE     EM_X86_64
+#define ARCH_RELOC_JUMP_SLOT R_X86_64_JUMP_SLOT
+#define ARCH_RELOC_GLOB_DAT  R_X86_64_GLOB_DAT
+#define ARCH_RELOC_IRELATIVE R_X86_64_IRELATIVE
+
+/* Are there symbols that name nothing, but mark code and data? */
+#define ARCH_HAS_MAPPING_SYMBOLS 0
+
+/* What a page may have. */
+#define ARCH_PAGE_BYTES_LEAST 4096u
+#define ARCH_PAGE_BYTES_MOST  4096u
 
 /*
  * Registers in a sample: all general ones and the instruction pointer, in ascending order of the
@@ -108,10 +120,33 @@ static const uint8_t arch_dwarf_to_perf[ARCH_DWARF_REGISTER_COUNT] = {
     0, 3, 2, 1, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 8,
 };
 
-/* The DWARF registers that unwinding goes by. */
-#define ARCH_DWARF_FP 6u
-#define ARCH_DWARF_SP 7u
-#define ARCH_DWARF_IP 16u
+/* The DWARF registers that unwinding goes by. The return address is said to be the caller's
+ * instruction pointer. */
+#define ARCH_DWARF_FP     6u
+#define ARCH_DWARF_SP     7u
+#define ARCH_DWARF_IP     16u
+#define ARCH_DWARF_RETURN ARCH_DWARF_IP
+
+/* A call puts the return address on the stack. */
+#define ARCH_CALL_PUSH_BYTES 8u
+
+/* Where the frame pointer points, a caller's frame pointer and the return address are; above these
+ * is the caller's stack pointer. */
+#define ARCH_FRAME_ENDS_AT_RECORD 1
+
+/* A return address, of a word that is one. */
+static inline uint64_t arch_return_address(uint64_t word)
+{
+    return word;
+}
+
+/* The return address that is in a register of a frame that has not called anything yet: there is no
+ * such register. */
+static inline uint64_t arch_link(const uint64_t *registers)
+{
+    (void)registers;
+    return 0;
+}
 
 /*
  * Where the kernel saves a sample's registers, in their order there, when it calls a signal
@@ -119,7 +154,7 @@ static const uint8_t arch_dwarf_to_perf[ARCH_DWARF_REGISTER_COUNT] = {
  * ARCH_SIGNAL_CONTEXT_AT on, is the ucontext_t (asm/ucontext.h, asm/sigcontext.h).
  */
 #define ARCH_SIGNAL_CONTEXT_AT 0u
-static const uint8_t arch_signal_register_at[ARCH_PERF_REGISTER_COUNT] = {
+static const uint16_t arch_signal_register_at[ARCH_PERF_REGISTER_COUNT] = {
     144, 128, 152, 136, 112, 104, 120, 160, 168, 40, 48, 56, 64, 72, 80, 88, 96,
 };
 
@@ -160,13 +195,15 @@ static inline int arch_ends_in_call(const uint8_t code[ARCH_CALL_BYTES])
     return 0;
 }
 
-/* What arch_leaves_by needs to see: code that leaves a function, and the byte before it. */
-#define ARCH_LEAVE_BYTES 16u
+/* What arch_leaves_by needs to see: code that leaves a function, ARCH_LEAVE_BEFORE_BYTES of it
+ * before its instruction. */
+#define ARCH_LEAVE_BYTES        16u
+#define ARCH_LEAVE_BEFORE_BYTES 1u
 
 /* How a function is about to be left: its saved frame pointer, if it pops one, and then its return
- * address lie at the stack pointer + skip_bytes. */
+ * address lie at the stack pointer + skip_bytes; the caller's stack pointer is left_bytes above. */
 struct arch_leave {
-    uint32_t skip_bytes;
+    uint32_t skip_bytes, left_bytes;
     int pops_fp;
 };
 
@@ -177,11 +214,11 @@ struct arch_leave {
  */
 static inline int arch_leaves_by(const uint8_t code[ARCH_LEAVE_BYTES], struct arch_leave *leave)
 {
-    const uint8_t *at = code + 1;
-    *leave = (struct arch_leave){0, 0};
+    const uint8_t *at = code + ARCH_LEAVE_BEFORE_BYTES;
+    *leave = (struct arch_leave){0, 8, 0};
     if (code[0] == 0x55 && at[0] == 0x48 &&
         ((at[1] == 0x89 && at[2] == 0xe5) || (at[1] == 0x8b && at[2] == 0xec))) {
-        leave->pops_fp = 1;
+        *leave = (struct arch_leave){0, 16, 1};
         return 1;
     }
     if (at[0] == 0x48 && at[1] == 0x83 && at[2] == 0xc4 && at[3] < 0x80) {
@@ -195,6 +232,7 @@ static inline int arch_leaves_by(const uint8_t code[ARCH_LEAVE_BYTES], struct ar
         leave->pops_fp = 1;
         at++;
     }
+    leave->left_bytes = leave->skip_bytes + (leave->pops_fp ? 16 : 8);
     return at[0] == 0xc3 || at[0] == 0xc2 || (at[0] == 0xf3 && at[1] == 0xc3);
 }
 
@@ -205,8 +243,8 @@ static inline int arch_leaves_by(const uint8_t code[ARCH_LEAVE_BYTES], struct ar
  * Is this a stub at VADDR, [endbr64] [mov $index, %r11d] [bnd] jmp *displacement(%rip)? Tells which
  * word it jumps through. (x86-64 psABI, 5.2 and "x86-64 PLT with IBT"; the mov is mold's.)
  */
-static inline int arch_plt_slot(const uint8_t code[ARCH_PLT_STUB_BYTES], uint64_t vaddr,
-                                uint64_t *slot_vaddr)
+static inline unsigned arch_plt_slot(const uint8_t code[ARCH_PLT_STUB_BYTES], uint64_t vaddr,
+                                     uint64_t *slot_vaddr)
 {
     unsigned at = 0;
     if (code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e && code[3] == 0xfa)
@@ -220,7 +258,7 @@ static inline int arch_plt_slot(const uint8_t code[ARCH_PLT_STUB_BYTES], uint64_
     int32_t displacement;
     __builtin_memcpy(&displacement, code + at + 2, sizeof displacement);
     *slot_vaddr = vaddr + at + 6 + (uint64_t)(int64_t)displacement;
-    return 1;
+    return 16;
 }
 
 /* Room for what libc keeps around the thread pointer: static TLS below, its thread descriptor

@@ -40,6 +40,7 @@ enum instruction {
     VAL_OFFSET = 0x14,
     VAL_OFFSET_SF = 0x15,
     VAL_EXPRESSION = 0x16,
+    AARCH64_NEGATE_RA_STATE = 0x2d, /* return addresses are signed, or no more: not asked for */
     GNU_ARGS_SIZE = 0x2e,
     GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
@@ -87,7 +88,7 @@ static struct saved *saved_of(struct row *row, uint64_t dwarf_register)
         return &row->saved[FRAME_POINTER];
     case ARCH_DWARF_SP:
         return &row->saved[STACK_POINTER];
-    case ARCH_DWARF_IP:
+    case ARCH_DWARF_RETURN:
         return &row->saved[RETURN_ADDRESS];
     default:
         return NULL;
@@ -326,7 +327,7 @@ static bool run_one(struct machine *machine)
         restore(machine, low);
         return true;
     }
-    if (instruction == NOP)
+    if (instruction == NOP || instruction == AARCH64_NEGATE_RA_STATE)
         return true;
     if (instruction == REMEMBER)
         remember(machine);
@@ -388,24 +389,49 @@ static bool put_fp(struct cfi_rule *rule, const struct saved *saved)
 static bool put_cfa(struct cfi_rule *rule, const struct row *row)
 {
     const struct cfi_value *cfa = &row->cfa;
-    const struct saved *returns = &row->saved[RETURN_ADDRESS];
-    int64_t words;
-    if (cfa->offset < INT32_MIN || cfa->offset > INT32_MAX || returns->how != HOW_AT_CFA ||
+    int64_t words = 0;
+    if (cfa->offset < INT32_MIN || cfa->offset > INT32_MAX ||
         row->saved[STACK_POINTER].how > HOW_SAME)
         return false;
-    if (cfa->kind == CFI_VALUE_REGISTER) {
+    if (cfa->kind == CFI_VALUE_REGISTER)
         rule->kind = CFI_RULE_REGISTER;
-        if (!words_of(returns->value, 6, &words))
-            return false;
-    } else if (cfa->kind == CFI_VALUE_MEMORY) {
+    else if (cfa->kind == CFI_VALUE_MEMORY && words_of(cfa->added, 6, &words))
         rule->kind = CFI_RULE_MEMORY;
-        if (returns->value != -WORD_BYTES || !words_of(cfa->added, 6, &words))
-            return false;
-    } else {
+    else
         return false;
-    }
     rule->offset = (int32_t)cfa->offset;
     rule->base = arch_dwarf_to_perf[cfa->base];
+    rule->words = (int16_t)words;
+    return true;
+}
+
+/* The return address is too far from the CFA for `words`: then as the word behind the saved frame
+ * pointer, or in the place of that where none is saved. */
+static bool put_record(struct cfi_rule *rule, int64_t returns_at)
+{
+    int64_t words;
+    if (!words_of(returns_at - WORD_BYTES, 16, &words) ||
+        (rule->fp == CFI_FP_AT_CFA ? rule->fp_words != words : rule->fp != CFI_FP_SAME))
+        return false;
+    rule->kind = CFI_RULE_RECORD;
+    rule->fp_words = (int16_t)words;
+    return true;
+}
+
+/* Comes last. */
+static bool put_return(struct cfi_rule *rule, const struct saved *returns)
+{
+    int64_t words;
+    if (rule->kind == CFI_RULE_MEMORY)
+        return returns->how == HOW_AT_CFA && returns->value == -WORD_BYTES;
+    if (returns->how <= HOW_SAME) {
+        rule->kind = CFI_RULE_LINK;
+        return ARCH_CALL_PUSH_BYTES == 0;
+    }
+    if (returns->how != HOW_AT_CFA)
+        return false;
+    if (!words_of(returns->value, 6, &words))
+        return put_record(rule, returns->value);
     rule->words = (int16_t)words;
     return true;
 }
@@ -433,7 +459,8 @@ static struct cfi_rule rule_of(const struct row *row, bool signal_frame)
         rule.kind = CFI_RULE_ROOT;
     else if (signal_frame)
         rule.kind = is_signal(row) ? CFI_RULE_SIGNAL : CFI_RULE_HAND_OVER;
-    else if (!put_cfa(&rule, row) || !put_fp(&rule, &row->saved[FRAME_POINTER]))
+    else if (!put_cfa(&rule, row) || !put_fp(&rule, &row->saved[FRAME_POINTER]) ||
+             !put_return(&rule, &row->saved[RETURN_ADDRESS]))
         rule = (struct cfi_rule){.kind = CFI_RULE_HAND_OVER};
     return rule;
 }
@@ -443,7 +470,7 @@ struct cfi_rule cfi_rule_read(const struct cfi_rows *rows, uint64_t vaddr, bool 
     struct machine machine = {.cie = &rows->cie, .vaddr = vaddr, .at = rows->fde.start_vaddr};
     machine.next_ip = vaddr + is_call;
     machine.row.cfa.kind = CFI_VALUE_OTHER;
-    if (rows->cie.return_register != ARCH_DWARF_IP ||
+    if (rows->cie.return_register != ARCH_DWARF_RETURN ||
         !run(&machine, rows->cie_bytes, rows->cie.instructions, rows->cie.end))
         return (struct cfi_rule){.kind = CFI_RULE_HAND_OVER};
     machine.initial = machine.row;

@@ -5,7 +5,8 @@
  * (those of PLTs, of functions that align their stack, of signal returns); what goes further is
  * handed over to a full unwinder.
  *
- * Sources: DWARF 5 sections 2.5 and 6.4; LSB 5.0 section 10.5; x86-64 psABI section 3.7.
+ * Sources: DWARF 5 sections 2.5 and 6.4; LSB 5.0 section 10.5; x86-64 psABI section 3.7; DWARF for
+ * the Arm 64-bit architecture.
  * Thread safety: no state.
  */
 #ifndef SELFSAMPLE_CORE_CFI_RULE_H
@@ -21,6 +22,8 @@ enum cfi_rule_kind {
     CFI_RULE_HAND_OVER, /* there is more to it than a rule can say */
     CFI_RULE_ROOT,      /* nobody called this function */
     CFI_RULE_REGISTER,  /* CFA = register `base` + offset; return address at CFA + 8 * words */
+    CFI_RULE_LINK,      /* the same CFA; return address in its register, see arch_link */
+    CFI_RULE_RECORD,    /* the same CFA; return address at CFA + 8 * (fp_words + 1) */
     CFI_RULE_MEMORY,    /* CFA = word at (register `base` + offset) + 8 * words; return address at
                            CFA - 8 */
     CFI_RULE_SIGNAL,    /* a signal's context lies at the stack pointer, with all registers */

@@ -68,7 +68,7 @@ static bool header_is_ours(const Elf64_Ehdr *header)
 {
     return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
            header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
-           header->e_machine == EM_X86_64 &&
+           header->e_machine == ARCH_ELF_MACHINE &&
            (header->e_type == ET_EXEC || header->e_type == ET_DYN);
 }
 
@@ -247,7 +247,7 @@ int elf_file_read(struct elf_file *file, struct elf_source source, struct arena 
 static bool segment_holds_offset(const struct elf_segment *segment, uint64_t offset,
                                  bool whole_page)
 {
-    uint64_t slack = whole_page ? segment->offset % PAGE_BYTES : 0;
+    uint64_t slack = whole_page ? segment->offset % sys_page_bytes() : 0;
     return offset >= segment->offset - slack && offset < segment->offset + segment->file_bytes &&
            segment->vaddr >= slack;
 }

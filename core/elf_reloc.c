@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "arch.h"
+
 #define SECTION_BYTES_MAX (256u * 1024 * 1024) /* more are nobody's; browsers have some 20 MB */
 
 int elf_relocs_open(struct elf_relocs *relocs, const struct elf_file *file, const char *section)
@@ -34,10 +36,10 @@ static bool reloc_take(const Elf64_Rela *raw, struct elf_reloc *reloc)
     *reloc = (struct elf_reloc){.slot_vaddr = raw->r_offset,
                                 .symbol = (uint32_t)ELF64_R_SYM(raw->r_info)};
     switch (ELF64_R_TYPE(raw->r_info)) {
-    case R_X86_64_JUMP_SLOT:
-    case R_X86_64_GLOB_DAT:
+    case ARCH_RELOC_JUMP_SLOT:
+    case ARCH_RELOC_GLOB_DAT:
         return reloc->symbol != 0;
-    case R_X86_64_IRELATIVE:
+    case ARCH_RELOC_IRELATIVE:
         reloc->resolver_vaddr = (uint64_t)raw->r_addend;
         return reloc->resolver_vaddr != 0;
     default:

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "arch.h"
 #include "arena.h"
 
 #define CHUNK_SYMBOLS 2730u /* 64 KiB, nearly */
@@ -62,13 +63,31 @@ static enum elf_binding binding_of(const Elf64_Sym *raw)
     }
 }
 
+/* Symbols without a type that mark where code ("$x") and data in it ("$d") begin name nothing. (ELF
+ * for the Arm 64-bit architecture, "Mapping symbols".) Most share two names. */
+static bool is_mapping_symbol(struct elf_symtab *symtab, const Elf64_Sym *raw)
+{
+    char name[3];
+    if (!ARCH_HAS_MAPPING_SYMBOLS || ELF64_ST_TYPE(raw->st_info) != STT_NOTYPE ||
+        ELF64_ST_BIND(raw->st_info) != STB_LOCAL)
+        return false;
+    if (raw->st_name == symtab->mapping_names[0] || raw->st_name == symtab->mapping_names[1])
+        return true;
+    if (!elf_source_read_all(&symtab->file->source, symtab->names.offset + raw->st_name, name,
+                             sizeof name) ||
+        name[0] != '$' || (name[1] != 'x' && name[1] != 'd') || (name[2] != '\0' && name[2] != '.'))
+        return false;
+    symtab->mapping_names[name[1] == 'd'] = raw->st_name;
+    return true;
+}
+
 /* Does the symbol name code? Fills in where it lies. */
-static bool symbol_take(const struct elf_symtab *symtab, const Elf64_Sym *raw,
-                        struct elf_symbol *symbol)
+static bool symbol_take(struct elf_symtab *symtab, const Elf64_Sym *raw, struct elf_symbol *symbol)
 {
     unsigned type = ELF64_ST_TYPE(raw->st_info);
     if (raw->st_shndx == SHN_UNDEF || raw->st_name == 0 ||
-        (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE))
+        (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
+        is_mapping_symbol(symtab, raw))
         return false;
     *symbol = (struct elf_symbol){
         .vaddr = raw->st_value,

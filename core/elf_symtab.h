@@ -44,6 +44,7 @@ struct elf_symtab {
     uint64_t next_offset;         /* in the table, of what the chunk will hold next */
     size_t chunk_bytes;
     size_t chunk_at;
+    uint32_t mapping_names[2]; /* last seen names of symbols that name nothing; 0: none */
 };
 
 /*

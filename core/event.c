@@ -78,6 +78,12 @@ void event_close_shared_fd(int fd, uint64_t id)
         sys_close(fd);
 }
 
+size_t event_mapping_bytes(size_t ring_bytes)
+{
+    size_t page_bytes = sys_page_bytes();
+    return page_bytes + (ring_bytes > page_bytes ? ring_bytes : page_bytes);
+}
+
 int event_open(struct event *event, const struct event_traits *traits,
                const struct event_shape *shape, pid_t tid)
 {
@@ -91,7 +97,7 @@ int event_open(struct event *event, const struct event_traits *traits,
     if (fd < 0)
         return fd;
     uint64_t id = event_id(fd);
-    size_t bytes = EVENT_PAGE_BYTES + shape->ring_bytes;
+    size_t bytes = event_mapping_bytes(shape->ring_bytes);
     void *mapping = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     int result = sys_is_error(mapping) ? (int)(intptr_t)mapping : 0;
     if (result == 0 && event_id(fd) != id) { /* the number is another file's by now */

@@ -29,7 +29,7 @@ struct event_traits {
 struct event_shape {
     uint64_t period_ns;   /* of the thread's CPU time; the kernel takes no less than 10 us */
     uint32_t stack_bytes; /* copied per sample; multiple of 8, at most EVENT_STACK_BYTES_MAX */
-    size_t ring_bytes;    /* of samples: a power of two, at least a page */
+    size_t ring_bytes;    /* of samples: a power of two; less than a page becomes one */
     bool disabled;        /* it counts once it is enabled, not from its opening on */
 };
 
@@ -41,13 +41,13 @@ struct event {
     struct timer_slot *timer; /* NULL: the kernel; else what there is instead, see engine.h */
     int fd;
     uint64_t id;          /* the kernel's number of the event, see event_id */
-    void *mapping;        /* control page, then ring_bytes of records */
+    void *mapping;        /* control page, then the ring, a power of two and no smaller */
     size_t mapping_bytes; /* of both */
 };
 
 #define EVENT_STACK_BYTES_MAX 65528u /* the kernel has 16 bits for it, and wants eights */
 #define EVENT_PERIOD_MIN_NS   10000u /* the kernel's own floor for clock events */
-#define EVENT_PAGE_BYTES      4096u
+#define EVENT_PAGE_BYTES      4096u  /* the least that a control page takes */
 
 /*
  * Finds out what the kernel grants this process, by opening an event on the calling thread and
@@ -65,6 +65,9 @@ int event_probe(struct event_traits *traits, bool want_kernel);
  */
 int event_open(struct event *event, const struct event_traits *traits,
                const struct event_shape *shape, pid_t tid);
+
+/* What event_open maps for a ring of that size. */
+size_t event_mapping_bytes(size_t ring_bytes);
 
 /*
  * Starts the count of a disabled event, at 0, and the first period. For the calling thread's own

@@ -21,7 +21,7 @@
 #define HELPER_NAME      "selfsample"
 #define FORMER_MAX       16                 /* a bound; there is hardly more than one */
 #define STACK_BYTES      (6u * 1024 * 1024) /* touched as used; demanglers recurse */
-#define GUARD_BYTES      4096u
+#define GUARD_BYTES      ARCH_PAGE_BYTES_MOST
 #define MEMORY_BYTES     (GUARD_BYTES + STACK_BYTES + ARCH_TLS_BELOW_BYTES + ARCH_TLS_ABOVE_BYTES)
 #define STATUS_FAULT     2
 #define STATUS_STUCK     3

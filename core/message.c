@@ -14,7 +14,8 @@
 static int writable_wait(int fd)
 {
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    long count = sys3(SYS_poll, &ready, 1, MESSAGE_WAIT_MS);
+    struct timespec limit = {0, MESSAGE_WAIT_MS * 1000000l};
+    long count = sys5(SYS_ppoll, &ready, 1, &limit, NULL, 0);
     if (count < 0)
         return (int)count;
     if (count == 0)

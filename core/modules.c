@@ -211,7 +211,7 @@ static uint64_t image_base(const struct module *module, const struct elf_file *e
     uint64_t first_code = 0;
     for (uint32_t i = 0; i < elf->segment_count && first_code == 0; i++)
         if (elf->segments[i].executable)
-            first_code = elf->segments[i].vaddr & ~4095ull;
+            first_code = elf->segments[i].vaddr & ~(uint64_t)(sys_page_bytes() - 1);
     return module->mapped_at - first_code + elf->segments[0].vaddr;
 }
 

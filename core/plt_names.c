@@ -33,15 +33,15 @@ struct plt_search {
     struct arena *scratch;
 };
 
-/* Fills in STUB where its request's address lies in what looks like one. Stubs are 16 bytes long,
- * or 8 in .plt.got. */
+/* Fills in STUB where its request's address lies in what looks like one. Stubs are aligned to
+ * 8 bytes at least. */
 static bool stub_decode(const struct elf_file *file, struct plt_stub *stub)
 {
-    for (uint64_t bytes = 8; bytes <= 16; bytes *= 2) {
+    for (uint64_t passed = 0; passed < ARCH_PLT_STUB_BYTES; passed += 8) {
         uint8_t code[ARCH_PLT_STUB_BYTES] = {0};
-        stub->start_vaddr = stub->request->vaddr & ~(bytes - 1);
-        if (elf_file_read_vaddr(file, stub->start_vaddr, code, sizeof code) >= bytes &&
-            arch_plt_slot(code, stub->start_vaddr, &stub->slot_vaddr))
+        stub->start_vaddr = (stub->request->vaddr & ~7ull) - passed;
+        if (elf_file_read_vaddr(file, stub->start_vaddr, code, sizeof code) > passed &&
+            arch_plt_slot(code, stub->start_vaddr, &stub->slot_vaddr) > passed)
             return true;
     }
     return false;

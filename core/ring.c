@@ -6,13 +6,19 @@
 #include "event.h"
 #include "record.h"
 
+size_t ring_mapped_bytes(size_t mapping_bytes)
+{
+    return mapping_bytes == 0 ? 0 : (size_t)1 << (63 - __builtin_clzll(mapping_bytes - 1));
+}
+
 struct ring ring_over(void *mapping, size_t mapping_bytes)
 {
     const struct perf_event_mmap_page *control = mapping;
+    const size_t bytes = ring_mapped_bytes(mapping_bytes);
     return (struct ring){
         .control = mapping,
-        .data = (const uint8_t *)mapping + EVENT_PAGE_BYTES,
-        .size = mapping_bytes - EVENT_PAGE_BYTES,
+        .data = (const uint8_t *)mapping + mapping_bytes - bytes,
+        .size = bytes,
         .tail = control->data_tail,
     };
 }

@@ -20,6 +20,9 @@ struct ring {
     uint64_t tail; /* our copy of data_tail */
 };
 
+/* How much of an event's mapping is its ring: what is before that is the control page. */
+size_t ring_mapped_bytes(size_t mapping_bytes);
+
 /* A ring over an event's mapping of MAPPING_BYTES (control page and data). */
 struct ring ring_over(void *mapping, size_t mapping_bytes);
 

@@ -25,7 +25,7 @@ static const int allowed_calls[] = {
     SYS_write,          SYS_pwrite64,      SYS_perf_event_open, SYS_getdents64,
     SYS_rt_sigprocmask, SYS_rt_sigreturn,  SYS_restart_syscall, SYS_getpid,
     SYS_gettid,         SYS_geteuid,       SYS_timer_create,    SYS_dup,
-    SYS_writev,         SYS_poll,          SYS_getcwd,          SYS_fstatfs,
+    SYS_writev,         SYS_ppoll,         SYS_getcwd,          SYS_fstatfs,
     SYS_memfd_create,   SYS_linkat,        SYS_unlinkat,        SYS_renameat,
     SYS_renameat2,      SYS_faccessat,     SYS_ftruncate,       SYS_lseek,
     SYS_exit_group,     SYS_exit,          SYS_mincore,         SYS_pipe2,

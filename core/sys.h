@@ -78,6 +78,15 @@ static inline int sys_munmap(void *address, size_t bytes)
     return (int)sys2(SYS_munmap, address, bytes);
 }
 
+/* Bytes of a page, where the processor leaves a choice: the kernel takes no other address. */
+static inline size_t sys_page_bytes(void)
+{
+    size_t bytes = ARCH_PAGE_BYTES_LEAST;
+    while (bytes < ARCH_PAGE_BYTES_MOST && sys3(SYS_mincore, bytes, 0, NULL) == -EINVAL)
+        bytes *= 2;
+    return bytes;
+}
+
 /* The kernel returns -1 .. -4095 for errors, also where the result is a pointer. */
 static inline int sys_is_error(const void *result)
 {

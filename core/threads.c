@@ -318,7 +318,7 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
         return false;
     if (!thread->settled)
         return true;
-    size_t ring_bytes = thread->event.mapping_bytes - EVENT_PAGE_BYTES;
+    size_t ring_bytes = ring_mapped_bytes(thread->event.mapping_bytes);
     uint64_t share = ring_share_bytes(threads);
     if (ring_bytes > share)
         return true;
@@ -408,7 +408,7 @@ size_t threads_birth_ring_bytes(const struct threads *threads)
     uint64_t left = threads->plan.budget_bytes > used ? threads->plan.budget_bytes - used : 0;
     size_t most = threads->churns ? BIRTH_RING_BYTES_MAX / 2 : BIRTH_RING_BYTES_MAX;
     for (size_t bytes = most; bytes > BIRTH_RING_BYTES_MIN; bytes /= 2)
-        if (left / (bytes + EVENT_PAGE_BYTES) >= BIRTHS_FORESEEN)
+        if (left / event_mapping_bytes(bytes) >= BIRTHS_FORESEEN)
             return bytes;
     return BIRTH_RING_BYTES_MIN;
 }
@@ -423,7 +423,7 @@ uint64_t threads_patience_ns(const struct threads *threads)
             continue;
         struct event_shape shape = {.stack_bytes = thread->stack_bytes};
         uint64_t records =
-            (thread->event.mapping_bytes - EVENT_PAGE_BYTES) / event_record_bytes(&shape);
+            ring_mapped_bytes(thread->event.mapping_bytes) / event_record_bytes(&shape);
         if (records * thread->period_ns / 2 < least)
             least = records * thread->period_ns / 2;
     }

@@ -92,6 +92,14 @@ static bool live_read(struct unwinder *unwinder, uint64_t address, void *buffer,
     return true;
 }
 
+struct unwind_place unwind_place_of(const uint64_t *registers)
+{
+    return (struct unwind_place){.ip = registers[ARCH_PERF_INDEX_IP],
+                                 .sp = registers[ARCH_PERF_INDEX_SP],
+                                 .fp = registers[ARCH_PERF_INDEX_FP],
+                                 .link = arch_link(registers)};
+}
+
 bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer, size_t bytes)
 {
     const struct unwind_sample *sample = &unwinder->sample;

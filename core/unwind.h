@@ -129,7 +129,11 @@ size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind
 /* What is known of a frame wherever it is. */
 struct unwind_place {
     uint64_t ip, sp, fp;
+    uint64_t link;  /* the return address that is in a register; 0: none, or not known */
+    bool sp_is_low; /* sp is not the stack pointer, but somewhere below it in the same stack */
 };
+
+struct unwind_place unwind_place_of(const uint64_t *registers);
 
 /* Moves PLACE to where its caller may be, and counts that. False: there is no guess. IS_LEAF: it is
  * the frame that was sampled, or that a signal interrupted. */

@@ -7,22 +7,6 @@
 
 #include "arch.h"
 
-/*
- * At the leaf: hand-written stubs, such as the few instructions around the system call of libc's
- * clone, have no unwind information where it would be wrong for the new thread, and no frame
- * either: the word at the stack pointer is the return address.
- */
-static bool guess_frameless(struct unwinder *unwinder, struct unwind_place *place)
-{
-    uint64_t return_address;
-    if (!unwind_read_stack(unwinder, place->sp, &return_address, sizeof return_address) ||
-        !unwind_follows_call(unwinder, return_address))
-        return false;
-    place->ip = return_address;
-    place->sp += sizeof return_address;
-    return true;
-}
-
 /* Is ADDRESS in code that no file holds? Interpreters made at run time push return addresses and
  * jump, so there is no call to be found before these. */
 static bool is_made_code(struct unwinder *unwinder, uint64_t address)
@@ -32,13 +16,33 @@ static bool is_made_code(struct unwinder *unwinder, uint64_t address)
            modules_at(unwinder->modules, region->module)->kind == MODULE_ANONYMOUS;
 }
 
+/*
+ * At the leaf: hand-written stubs, such as the few instructions around the system call of libc's
+ * clone, have no unwind information where it would be wrong for the new thread, and no frame
+ * either: the return address is where the call put it. If that is a register, code made at run
+ * time, which has frames, may hold the address of an earlier call of its own there.
+ */
+static bool guess_frameless(struct unwinder *unwinder, struct unwind_place *place)
+{
+    uint64_t return_address = place->link;
+    if (ARCH_CALL_PUSH_BYTES == 0 && is_made_code(unwinder, place->ip))
+        return false;
+    if ((ARCH_CALL_PUSH_BYTES != 0 &&
+         !unwind_read_stack(unwinder, place->sp, &return_address, sizeof return_address)) ||
+        !unwind_follows_call(unwinder, return_address))
+        return false;
+    *place = (struct unwind_place){
+        .ip = return_address, .sp = place->sp + ARCH_CALL_PUSH_BYTES, .fp = place->fp};
+    return true;
+}
+
 /* How the code at IP leaves its function, if it does no more than that. Made code may be gone by
  * now (python unmaps its own before it ends): then as it was seen before. */
 static bool leave_find(struct unwinder *unwinder, uint64_t ip, struct arch_leave *leave)
 {
     uint8_t code[ARCH_LEAVE_BYTES];
     struct unwind_leaving *kept = &unwinder->leaving[(ip ^ ip >> 6) % UNWIND_LEAVING_KEPT];
-    if (app_memory_copy(unwinder->memory, ip - 1, code, sizeof code) != 0) {
+    if (app_memory_copy(unwinder->memory, ip - ARCH_LEAVE_BEFORE_BYTES, code, sizeof code) != 0) {
         *leave = kept->leave;
         return kept->ip == ip;
     }
@@ -59,10 +63,11 @@ static bool guess_leaving(struct unwinder *unwinder, struct unwind_place *place)
     uint64_t at = place->sp + leave.skip_bytes;
     bool read = leave.pops_fp ? unwind_read_stack(unwinder, at, saved, sizeof saved)
                               : unwind_read_stack(unwinder, at, &saved[1], sizeof saved[1]);
+    saved[1] = arch_return_address(saved[1]);
     if (!read || (!unwind_follows_call(unwinder, saved[1]) && !is_made_code(unwinder, saved[1])))
         return false;
-    at += leave.pops_fp ? sizeof saved : sizeof saved[1];
-    *place = (struct unwind_place){.ip = saved[1], .sp = at, .fp = saved[0]};
+    *place =
+        (struct unwind_place){.ip = saved[1], .sp = place->sp + leave.left_bytes, .fp = saved[0]};
     return true;
 }
 
@@ -73,11 +78,15 @@ static bool guess_frame_pointer(struct unwinder *unwinder, struct unwind_place *
     if (place->fp < place->sp || place->fp % sizeof *saved != 0 ||
         !unwind_read_stack(unwinder, place->fp, saved, sizeof saved))
         return false;
+    saved[1] = arch_return_address(saved[1]);
     bool outwards = saved[0] > place->fp && saved[0] - place->fp < UNWIND_STACK_REACH_BYTES;
     if (!unwind_follows_call(unwinder, saved[1]) &&
         !(outwards && is_made_code(unwinder, place->ip) && is_made_code(unwinder, saved[1])))
         return false;
-    *place = (struct unwind_place){.ip = saved[1], .sp = place->fp + sizeof saved, .fp = saved[0]};
+    *place = (struct unwind_place){.ip = saved[1],
+                                   .sp = place->fp + sizeof saved,
+                                   .fp = saved[0],
+                                   .sp_is_low = !ARCH_FRAME_ENDS_AT_RECORD};
     return true;
 }
 

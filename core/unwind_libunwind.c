@@ -85,6 +85,7 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
 {
     struct unwinder *unwinder = context;
     unw_dyn_info_t info;
+    ip = arch_return_address(ip);
     const struct region *region = modules_find(unwinder->modules, ip);
     int result = -UNW_ENOINFO;
     if (region != NULL && table_of_region(unwinder, region, &info))
@@ -255,6 +256,9 @@ static void registers_take(struct unwinder *unwinder, unw_cursor_t *cursor,
             value = 0;
         registers[arch_dwarf_to_perf[i]] = value;
     }
+    unw_word_t ip = 0; /* where it differs from that register, this is right */
+    if (CALL(unwinder->library, GET_REG, get_reg_function)(cursor, UNW_REG_IP, &ip) == 0)
+        registers[ARCH_PERF_INDEX_IP] = arch_return_address(ip);
 }
 
 /* Follows the cursor's callers from a frame at IP, of which COUNT are in IPS already. REGISTERS are
@@ -278,7 +282,7 @@ static size_t follow(struct unwinder *unwinder, unw_cursor_t *cursor, uint64_t i
             registers_take(unwinder, &here, registers);
             return count;
         }
-        ip = next;
+        ip = arch_return_address(next);
         ips[count++] = frame_ip(unwinder, ip, !interrupted);
         interrupted = unwind_is_signal_return(unwinder, ip);
     }
@@ -325,13 +329,13 @@ static void sample_move(struct unwinder *unwinder, const struct unwind_sample *t
     unwinder->unknown_ip = 0;
 }
 
-/* A guess, by the registers that guesses go by. */
+/* A guess, by the registers that guesses go by. libunwind needs the caller's very stack pointer to
+ * go on from there. */
 static bool guess(struct unwinder *unwinder, bool is_leaf,
                   uint64_t registers[ARCH_PERF_REGISTER_COUNT])
 {
-    struct unwind_place place = {registers[ARCH_PERF_INDEX_IP], registers[ARCH_PERF_INDEX_SP],
-                                 registers[ARCH_PERF_INDEX_FP]};
-    if (!unwind_guess(unwinder, is_leaf, &place))
+    struct unwind_place place = unwind_place_of(registers);
+    if (!unwind_guess(unwinder, is_leaf, &place) || place.sp_is_low)
         return false;
     registers[ARCH_PERF_INDEX_IP] = place.ip;
     registers[ARCH_PERF_INDEX_SP] = place.sp;
@@ -344,12 +348,12 @@ size_t unwind_by_libunwind(struct unwinder *unwinder, uint64_t *ips, enum unwind
     const struct unwind_sample taken = unwinder->sample;
     uint64_t registers[ARCH_PERF_REGISTER_COUNT], start[ARCH_PERF_REGISTER_COUNT];
     size_t count = unwind_from(unwinder, ips, 0, end, registers);
-    /* Every guess moves the stack pointer up, so this ends. */
+    /* Every guess but the first moves the stack pointer up, so this ends. */
     while (*end != UNWIND_ROOT && count < UNWIND_FRAMES_MAX) {
         uint64_t sp = registers[ARCH_PERF_INDEX_SP];
         bool is_known = unwinder->unknown_ip == 0;
         if (is_known || !guess(unwinder, count == 1, registers) ||
-            registers[ARCH_PERF_INDEX_SP] <= sp)
+            registers[ARCH_PERF_INDEX_SP] < sp + (count > 1))
             break;
         __builtin_memcpy(start, registers, sizeof start);
         sample_move(unwinder, &taken, start);

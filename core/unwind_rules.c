@@ -130,23 +130,33 @@ static enum step step_cut(const struct walk *walk, uint64_t slot)
     return STEP_UNREADABLE;
 }
 
-/* To the caller, by a rule of the kinds REGISTER and MEMORY. */
-static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
+static inline enum step step_to(struct walk *walk, uint64_t return_address, uint64_t cfa,
+                                uint64_t fp)
+{
+    walk->place = (struct unwind_place){.ip = return_address, .sp = cfa, .fp = fp};
+    walk->is_return = true;
+    walk->registers = NULL;
+    return return_address == 0 ? STEP_ROOT : STEP_DONE;
+}
+
+/* To the caller of a function that has not saved where it returns to. */
+static enum step step_link(struct walk *walk, struct cfi_rule rule, uint64_t cfa)
+{
+    uint64_t fp;
+    if (cfa < walk->place.sp || !fp_read(walk, &rule, cfa, &fp))
+        return STEP_HAND_OVER;
+    return step_to(walk, walk->place.link, cfa, fp);
+}
+
+/* To the caller, whose return address lies at RETURNS_AT. */
+static inline enum step step_call(struct walk *walk, struct cfi_rule rule, uint64_t cfa,
+                                  uint64_t returns_at)
 {
     struct unwinder *unwinder = walk->unwinder;
-    uint64_t cfa, returns_at, fp = 0, return_address;
-    uint64_t distance = (uint64_t)((int64_t)rule.words * (int64_t)WORD_BYTES);
-    if (!base_read(walk, rule.base, &cfa))
-        return STEP_HAND_OVER;
-    cfa += (uint64_t)(int64_t)rule.offset;
-    if (rule.kind == CFI_RULE_MEMORY) {
-        if (!word_read(unwinder, cfa, &cfa))
-            return STEP_UNREADABLE;
-        cfa += distance;
-        returns_at = cfa - WORD_BYTES;
-    } else {
-        returns_at = cfa + distance;
-    }
+    uint64_t fp = 0, return_address;
+    /* As with the frame pointer, it may not be said that it was popped. */
+    if (walk->place.link != 0 && returns_at < walk->place.sp)
+        return step_link(walk, rule, cfa);
     /* A function that has changed stacks, or damage. */
     if (cfa <= walk->place.sp)
         return STEP_HAND_OVER;
@@ -155,12 +165,11 @@ static inline enum step step_call(struct walk *walk, struct cfi_rule rule)
         return STEP_KNOWN;
     if (!has_fp || !word_read(unwinder, returns_at, &return_address))
         return step_cut(walk, returns_at);
-    walk->place = (struct unwind_place){return_address, cfa, fp};
-    walk->is_return = true;
-    walk->registers = NULL;
-    if (return_address == 0)
-        return STEP_ROOT;
-    return is_plausible(unwinder, returns_at, return_address) ? STEP_DONE : STEP_NO_RULE;
+    return_address = arch_return_address(return_address);
+    enum step step = step_to(walk, return_address, cfa, fp);
+    if (step == STEP_ROOT || is_plausible(unwinder, returns_at, return_address))
+        return step;
+    return STEP_NO_RULE;
 }
 
 /* To what a signal interrupted. */
@@ -171,9 +180,7 @@ static enum step step_signal(struct walk *walk)
                        &walk->context[i]))
             return STEP_UNREADABLE;
     walk->registers = walk->context;
-    walk->place =
-        (struct unwind_place){walk->context[ARCH_PERF_INDEX_IP], walk->context[ARCH_PERF_INDEX_SP],
-                              walk->context[ARCH_PERF_INDEX_FP]};
+    walk->place = unwind_place_of(walk->context);
     walk->is_return = false;
     walk->unwinder->stack_from = walk->place.sp; /* handlers may have a stack of their own */
     return STEP_DONE;
@@ -194,13 +201,39 @@ static enum step step_guess(struct walk *walk, bool is_leaf)
     return step_cut(walk, slot);
 }
 
+/* By a rule that counts from a register. */
+static inline enum step step_frame(struct walk *walk, struct cfi_rule rule)
+{
+    uint64_t cfa, distance = (uint64_t)((int64_t)rule.words * (int64_t)WORD_BYTES);
+    if (walk->place.sp_is_low && rule.base == ARCH_PERF_INDEX_SP)
+        return step_guess(walk, false);
+    if (!base_read(walk, rule.base, &cfa))
+        return STEP_HAND_OVER;
+    cfa += (uint64_t)(int64_t)rule.offset;
+    switch (rule.kind) {
+    case CFI_RULE_MEMORY:
+        if (!word_read(walk->unwinder, cfa, &cfa))
+            return STEP_UNREADABLE;
+        return step_call(walk, rule, cfa + distance, cfa + distance - WORD_BYTES);
+    case CFI_RULE_RECORD:
+        return step_call(walk, rule, cfa,
+                         cfa + (uint64_t)((int64_t)rule.fp_words + 1) * WORD_BYTES);
+    case CFI_RULE_LINK: /* a caller has overwritten the register by its call */
+        return walk->is_return ? step_guess(walk, false) : step_link(walk, rule, cfa);
+    default:
+        return step_call(walk, rule, cfa, cfa + distance);
+    }
+}
+
 /* IS_LEAF: it is the frame of the sample itself, or one that a signal interrupted. */
 static inline enum step step_by(struct walk *walk, struct cfi_rule rule, bool is_leaf)
 {
     switch (rule.kind) {
     case CFI_RULE_REGISTER:
     case CFI_RULE_MEMORY:
-        return step_call(walk, rule);
+    case CFI_RULE_LINK:
+    case CFI_RULE_RECORD:
+        return step_frame(walk, rule);
     case CFI_RULE_SIGNAL:
         return step_signal(walk);
     case CFI_RULE_ROOT:
@@ -228,8 +261,7 @@ size_t unwind_by_rules(struct unwinder *unwinder, uint64_t *ips, enum unwind_end
     walk.unwinder = unwinder;
     walk.registers = registers;
     walk.is_return = false;
-    walk.place = (struct unwind_place){registers[ARCH_PERF_INDEX_IP], registers[ARCH_PERF_INDEX_SP],
-                                       registers[ARCH_PERF_INDEX_FP]};
+    walk.place = unwind_place_of(registers);
     size_t count = 0;
     enum step step = STEP_DONE;
     ips[count++] = walk.place.ip;

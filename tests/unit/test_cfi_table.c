@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "arch_fixture.h"
 #include "elf_fixture.h"
 
 #define BIAS   0x7f0000000000u
@@ -47,7 +48,7 @@ static bool rules_write(const char *file, const char *out)
 static void check_same_rules(const struct cfi_table *table)
 {
     fixture_write("table.bin", table->bytes, table->bytes_count);
-    REQUIRE(fixture_run("objcopy -I binary -O elf64-x86-64 -B i386:x86-64 "
+    REQUIRE(fixture_run("objcopy -I binary " ARCH_OBJCOPY_TARGET " "
                         "--rename-section .data=.eh_frame,alloc,readonly,data,contents "
                         "table.bin table.o"));
     REQUIRE(rules_write("table.o", "table.rules") && rules_write("built.so", "built.rules"));
@@ -105,9 +106,8 @@ TEST(debug_frame_beside_eh_frame)
     struct elf_file file;
     struct cfi_table table;
     int error;
-    fixture_text("both.s",
-                 ".cfi_sections .eh_frame, .debug_frame\n.text\n.globl f\n"
-                 "f: .cfi_startproc\npush %rbx\n.cfi_adjust_cfa_offset 8\nret\n.cfi_endproc\n");
+    fixture_text("both.s", ".cfi_sections .eh_frame, .debug_frame\n.text\n.globl f\n"
+                           "f: .cfi_startproc\nnop\n.cfi_adjust_cfa_offset 8\nret\n.cfi_endproc\n");
     fixture_text("debug.s", ".cfi_sections .debug_frame\n.text\n.globl g\n"
                             "g: .cfi_startproc\nnop\nret\n.cfi_endproc\n");
     REQUIRE(fixture_run(

@@ -229,7 +229,7 @@ TEST(what_is_no_elf_of_this_machine_is_refused)
                  {4, 1} /* 32 bits */,
                  {5, 2} /* big-endian */,
                  {16, 1} /* object */,
-                 {18, 0xb7} /* another machine */};
+                 {18, 0xf3} /* another machine: RISC-V */};
     for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         uint8_t saved = good[wrong[i].offset];
         good[wrong[i].offset] = wrong[i].value;

@@ -108,8 +108,8 @@ TEST(an_address_between_functions)
         uint64_t start, end;
         int error;
         fixture_text("gap.s", ".text\n.globl f, g\n.skip 32\n"
-                              "f: .cfi_startproc\nnop\n.cfi_endproc\n.skip 32\n"
-                              "g: .cfi_startproc\nnop\n.cfi_endproc\n.skip 32\n");
+                              "f: .cfi_startproc\n.byte 0\n.cfi_endproc\n.skip 32\n"
+                              "g: .cfi_startproc\n.byte 0\n.cfi_endproc\n.skip 32\n");
         REQUIRE(fixture_run("${CC:-cc} -shared -nostdlib %s -o gap.so gap.s", flags[i]));
         int fd = fixture_open(&file, fixture_path("gap.so"), &arena, &error);
         REQUIRE(fd >= 0);

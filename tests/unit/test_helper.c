@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arch_fixture.h"
 #include "check.h"
 #include "sys.h"
 
@@ -256,7 +257,7 @@ TEST(its_signals_are_its_own)
 static void fault(void *context)
 {
     (void)context;
-    __asm__ volatile("movl $1, 8");
+    __asm__ volatile(ARCH_FAULT_CODE);
 }
 
 TEST(its_fault_is_its_own)

@@ -9,13 +9,15 @@
 #include "module_rules.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include "cfi_section.h"
 #include "elf_fixture.h"
 #include "sample_fixture.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(TEST_QUICKLY)
 #define FUNCTION_STRIDE 12u
 #define WHOLE_PLACES    20000u
 #else
@@ -126,6 +128,7 @@ static bool follow(const struct cfi_rule *rule, const uint64_t *registers, struc
 {
     uint64_t cfa = registers[rule->base] + (uint64_t)(int64_t)rule->offset, at;
     uint64_t words = (uint64_t)(int64_t)rule->words * 8;
+    uint64_t moved = (uint64_t)(int64_t)rule->fp_words * 8;
     if (rule->kind == CFI_RULE_MEMORY) {
         /* A sample has nothing from below the stack pointer. */
         if (cfa < registers[ARCH_PERF_INDEX_SP] || !stack_word(cfa, &cfa))
@@ -133,13 +136,15 @@ static bool follow(const struct cfi_rule *rule, const uint64_t *registers, struc
         cfa += words;
         at = cfa - 8;
     } else {
-        at = cfa + words;
+        at = cfa + (rule->kind == CFI_RULE_RECORD ? moved + 8 : words);
     }
     caller->sp = cfa;
     caller->fp = registers[ARCH_PERF_INDEX_FP];
-    if (!stack_word(at, &caller->ip))
+    caller->ip = arch_link(registers);
+    /* One that has been popped is in no sample either. */
+    if (rule->kind != CFI_RULE_LINK &&
+        (at < registers[ARCH_PERF_INDEX_SP] || !stack_word(at, &caller->ip)))
         return false;
-    uint64_t moved = (uint64_t)(int64_t)rule->fp_words * 8;
     if (rule->fp == CFI_FP_AT_CFA)
         return stack_word(cfa + moved, &caller->fp);
     if (rule->fp == CFI_FP_AT_FP)
@@ -149,11 +154,26 @@ static bool follow(const struct cfi_rule *rule, const uint64_t *registers, struc
     return true;
 }
 
+/* As libc has them. */
+#define CONTEXT_AT(member) offsetof(ucontext_t, uc_mcontext.member)
+#if defined(__x86_64__)
+#define SP_OF  gregs[REG_RSP]
+#define IP_OF  gregs[REG_RIP]
+#define FP_OF  gregs[REG_RBP]
+#define LOADER "ld-linux-x86-64.so.2"
+#else
+#define SP_OF  sp
+#define IP_OF  pc
+#define FP_OF  regs[29]
+#define LOADER "ld-linux-aarch64.so.1"
+#endif
+
 static bool follow_signal(const uint64_t *registers, struct caller *caller)
 {
-    uint64_t sp = registers[ARCH_PERF_INDEX_SP]; /* ucontext_t: gregs after 40 bytes */
-    return stack_word(sp + 40 + 15 * 8, &caller->sp) && stack_word(sp + 40 + 16 * 8, &caller->ip) &&
-           stack_word(sp + 40 + 10 * 8, &caller->fp);
+    const uint64_t context = registers[ARCH_PERF_INDEX_SP] + ARCH_SIGNAL_CONTEXT_AT;
+    return stack_word(context + CONTEXT_AT(SP_OF), &caller->sp) &&
+           stack_word(context + CONTEXT_AT(IP_OF), &caller->ip) &&
+           stack_word(context + CONTEXT_AT(FP_OF), &caller->fp);
 }
 
 static step_word reg(void *cursor, int number)
@@ -168,7 +188,7 @@ static bool same_fp(void *cursor, const struct cfi_rule *rule, const uint64_t *r
                     const struct caller *caller)
 {
     step_word value = 0;
-    if (get_reg(cursor, 6, &value) < 0)
+    if (get_reg(cursor, ARCH_DWARF_FP, &value) < 0)
         return rule->fp == CFI_FP_LOST ||
                (rule->fp == CFI_FP_AT_CFA &&
                 caller->sp + (uint64_t)(int64_t)rule->fp_words * 8 < registers[ARCH_PERF_INDEX_SP]);
@@ -203,7 +223,7 @@ static void compare(struct tally *tally, const char *path, uint64_t ip, uint64_t
                                              .stack_bytes = STACK_BYTES - 65536};
     REQUIRE(init_remote(cursor, unwinder.library->address_space, &unwinder) == 0);
     int result = step(cursor);
-    step_word their_ip = reg(cursor, 16);
+    step_word their_ip = reg(cursor, ARCH_DWARF_RETURN);
     struct caller caller;
     if (rule.kind == CFI_RULE_ROOT) {
         if (result > 0 && their_ip != 0)
@@ -222,12 +242,12 @@ static void compare(struct tally *tally, const char *path, uint64_t ip, uint64_t
             complain(tally, path, ip - bias, "readable, result", 0, (uint64_t)(int64_t)result);
         return;
     }
-    if (caller.sp != reg(cursor, 7))
-        complain(tally, path, ip - bias, "CFA", caller.sp, reg(cursor, 7));
+    if (caller.sp != reg(cursor, ARCH_DWARF_SP))
+        complain(tally, path, ip - bias, "CFA", caller.sp, reg(cursor, ARCH_DWARF_SP));
     else if (caller.ip != their_ip)
         complain(tally, path, ip - bias, "return address", caller.ip, their_ip);
     else if (!same_fp(cursor, &rule, registers, &caller))
-        complain(tally, path, ip - bias, "frame pointer", caller.fp, reg(cursor, 6));
+        complain(tally, path, ip - bias, "frame pointer", caller.fp, reg(cursor, ARCH_DWARF_FP));
 }
 
 /* Looks at [START, END), link-time addresses: byte by byte or at three places. */
@@ -312,7 +332,7 @@ TEST(libc)
 
 TEST(the_loader)
 {
-    compare_library("ld-linux-x86-64.so.2");
+    compare_library(LOADER);
 }
 
 TEST(libstdcxx)

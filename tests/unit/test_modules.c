@@ -69,9 +69,9 @@ TEST(a_function_of_libc)
     struct region *region = modules_find(&modules, address_of(function));
     REQUIRE(region != NULL);
     const struct module *module = modules_at(&modules, region->module);
-    char resolved[4096];
-    REQUIRE(realpath(info.dli_fname, resolved) != NULL);
-    CHECK_STR(module->path, resolved);
+    struct stat loaded, found; /* an emulator may have its files below another path */
+    REQUIRE(stat(info.dli_fname, &loaded) == 0 && stat(module->path, &found) == 0);
+    CHECK_U64(found.st_ino, loaded.st_ino);
     CHECK(module->has_elf && !module->ours);
     CHECK_U64(region_link_address(region, address_of(function)),
               address_of(function) - address_of(info.dli_fbase));

@@ -111,7 +111,7 @@ TEST(a_sample_without_kernel_frames)
     CHECK_U64(record.sample.kernel_ip_count, 0);
     REQUIRE(record.sample.registers != NULL && record.sample.stack != NULL);
     CHECK_U64(record.sample.registers[0], 100);
-    CHECK_U64(record.sample.registers[ARCH_PERF_INDEX_IP], 108);
+    CHECK_U64(record.sample.registers[ARCH_PERF_INDEX_IP], 100 + ARCH_PERF_INDEX_IP);
     CHECK_U64(record.sample.stack[0], 0);
     CHECK_U64(record.sample.stack[63], 63);
     CHECK_U64(record.sample.stack_bytes, 40);

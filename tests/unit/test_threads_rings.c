@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "record.h"
 #include "threads_fixture.h"
 
 static bool is_power_of_two(uint64_t value)
@@ -132,6 +133,7 @@ TEST(a_settled_event_takes_over)
     struct event_shape shape;
     struct threads threads = table(8 * MIB);
     struct event first;
+    events_or_skip();
     const struct event_shape small = {
         .period_ns = PERIOD_NS / 2, .stack_bytes = 1024, .ring_bytes = 32768};
     REQUIRE(event_open(&first, &traits, &small, 0) == 0);
@@ -216,6 +218,7 @@ TEST(a_thread_that_has_ended_cannot_be_settled)
     struct event event;
     struct event_shape shape;
     struct threads threads = table(8 * MIB);
+    events_or_skip();
     pid_t child = fork();
     if (child == 0)
         _exit(0);
@@ -272,7 +275,7 @@ TEST(many_births_make_small_rings)
     CHECK(!threads.churns);
 }
 
-/* 200 bytes and 3896 of stack: 16 samples fill a ring of 64 KiB, and half of it lasts 8 periods. */
+/* Samples of 4 KiB: 16 of them fill a ring of 64 KiB, and half of it lasts 8 periods. */
 TEST(patience_is_half_of_the_shortest_ring)
 {
     struct threads threads = table(8 * MIB);
@@ -281,13 +284,13 @@ TEST(patience_is_half_of_the_shortest_ring)
         struct thread *thread = admit(&threads, i, NOW_NS);
         thread->settled = true;
         thread->event.mapping = &arena; /* any */
-        thread->event.mapping_bytes = EVENT_PAGE_BYTES + 65536u * (unsigned)i;
-        thread->stack_bytes = 3896;
+        thread->event.mapping_bytes = EVENT_PAGE_BYTES + (65536u << (i - 1));
+        thread->stack_bytes = 4096 - RECORD_SAMPLE_FIXED_BYTES;
         thread->period_ns = PERIOD_NS;
     }
     CHECK_U64(threads_patience_ns(&threads), 8 * PERIOD_NS);
-    threads_at(&threads, 2)->period_ns = PERIOD_NS / 4;
-    CHECK_U64(threads_patience_ns(&threads), 6 * PERIOD_NS);
+    threads_at(&threads, 2)->period_ns = PERIOD_NS / 8;
+    CHECK_U64(threads_patience_ns(&threads), 4 * PERIOD_NS);
 }
 
 TEST(the_budget_is_what_may_be_locked)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "arch_fixture.h"
 #include "unwind_fixture.h"
 
 static void check_finds_root(const struct unwind_library *library)
@@ -56,21 +57,7 @@ TEST(kept_rules_go_with_their_mapping)
     modules_close(&modules);
 }
 
-/* As compilers do, it does not say that the frame pointer has been popped: that is kept below the
- * stack pointer now, in no sample. */
-__asm__(".text\n"
-        "popped_leaf:\n"
-        ".cfi_startproc\n"
-        "pushq %rbp\n"
-        ".cfi_adjust_cfa_offset 8\n"
-        ".cfi_rel_offset %rbp, 0\n"
-        "popq %rbp\n"
-        ".cfi_adjust_cfa_offset -8\n"
-        "1: decq %rdi\n"
-        "jnz 1b\n"
-        "ret\n"
-        ".cfi_endproc\n"
-        ".skip 512, 0x90\n");
+__asm__(ARCH_POPPED_CODE);
 
 void popped_leaf(unsigned long rounds);
 

@@ -128,7 +128,8 @@ TEST(what_is_too_large_for_a_rule)
     CHECK_KIND(RULE("\x0e\x80\x80\x80\x80\x08", 0), CFI_RULE_HAND_OVER);
     CHECK_RULE(RULE("\x86\x80\x80\x02", 0), CFI_RULE_REGISTER, SP, 8, -1, CFI_FP_AT_CFA, -32768);
     CHECK_KIND(RULE("\x86\x81\x80\x02", 0), CFI_RULE_HAND_OVER);
-    CHECK_KIND(RULE("\x90\x21", 0), CFI_RULE_HAND_OVER);
+    CHECK_RULE(RULE("\x90\x20", 0), CFI_RULE_REGISTER, SP, 8, -32, CFI_FP_SAME, 0);
+    CHECK_RULE(RULE("\x90\x21", 0), CFI_RULE_RECORD, SP, 8, 0, CFI_FP_SAME, -34);
     CHECK_KIND(RULE("\x86\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 0), CFI_RULE_HAND_OVER);
 }
 

@@ -1,0 +1,46 @@
+# The same sources for AArch64: built by the cross compiler, with Debian's arm64 libraries, below
+# $(B)/arm64; unit tests of that under qemu's user mode emulation.
+ARM64        := aarch64-linux-gnu
+ARM64_B      := $(B)/arm64
+ARM64_ROOT   := $(B)/arm64-root
+ARM64_LIBS   := $(ARM64_ROOT)/usr/lib/$(ARM64)
+ARM64_MAKE    = $(MAKE) --no-print-directory B=$(ARM64_B) CC=$(ARM64)-gcc CROSS=$(ARM64)- SAN= \
+                CFLAGS='$(CFLAGS) -DTEST_QUICKLY -isystem $(ARM64_ROOT)/usr/include -isystem $(ARM64_ROOT)/usr/include/$(ARM64)' \
+                DEMANGLER_ARCHIVE=$(ARM64_LIBS)/libiberty.a LZMA_ARCHIVE=$(ARM64_LIBS)/liblzma.a \
+                ZLIB_ARCHIVE=$(ARM64_LIBS)/libz.a PROTOBUF_ARCHIVE=$(ARM64_LIBS)/libprotobuf-c.a
+ARM64_TESTS   = $(patsubst tests/unit/%.c,$(ARM64_B)/unit/%,$(filter-out %_x86_64.c \
+                $(ARM64_NOT_RUN:%=tests/unit/%.c),$(wildcard tests/unit/test_*.c)))
+# The emulator has no clone of the helper's kind; of the others nothing depends on the processor, and
+# they would take minutes.
+ARM64_NOT_RUN := test_helper test_code_index test_kernel_symbols test_kernel_table test_module_names test_outpath \
+                 test_profile test_sampling
+# The binutils that tests call must know the processor.
+ARM64_TOOLS  := $(ARM64_B)/tools
+ARM64_UNDER   = qemu-aarch64 -L /usr/$(ARM64) \
+                -E LD_LIBRARY_PATH=$(abspath $(ARM64_LIBS)):$(abspath $(ARM64_ROOT)/lib/$(ARM64))
+ARM64_ENV     = PATH="$(abspath $(ARM64_TOOLS)):$$PATH" B=$(ARM64_B) CC=$(ARM64)-gcc CXX=$(ARM64)-g++
+
+.PHONY: arm64 check-arm64
+arm64: $(ARM64_ROOT)/done
+	$(Q)$(ARM64_MAKE) all
+
+# Status 77 of arm64-root: the packages cannot be had; it has said so.
+check-arm64:
+	$(Q)$(MAKE) --no-print-directory $(ARM64_ROOT)/done || { test $$? -eq 2 && test ! -e $(ARM64_ROOT)/usr; }
+	$(Q)test ! -e $(ARM64_ROOT)/done || $(MAKE) --no-print-directory check-arm64-built
+
+.PHONY: check-arm64-built
+check-arm64-built: $(ARM64_TOOLS)
+	$(Q)$(ARM64_MAKE) all unit
+	$(Q)$(ARM64_ENV) $(PYTHON) scripts/run-tests scripts/check-core-symbols scripts/check-glibc
+	$(Q)$(ARM64_ENV) $(PYTHON) scripts/run-tests --under '$(ARM64_UNDER)' $(ARM64_TESTS)
+
+$(ARM64_ROOT)/done: scripts/arm64-root
+	$(Q)rm -rf $(ARM64_ROOT)
+	$(Q)scripts/arm64-root $(ARM64_ROOT)
+	$(Q)touch $@
+
+$(ARM64_TOOLS):
+	$(Q)mkdir -p $@
+	$(Q)for tool in nm ld objcopy objdump readelf strip; do \
+	    ln -sf "$$(command -v $(ARM64)-$$tool)" $@/$$tool || exit 1; done
