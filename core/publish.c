@@ -512,7 +512,11 @@ static void out_withdraw(struct publisher *publisher)
 static int write_last(struct publisher *publisher)
 {
     int result = write_profile(publisher);
-    return result == -ENODATA && publisher->series.nodes.count > 0 ? 0 : result;
+    if (result != -ENODATA || publisher->series.nodes.count == 0)
+        return result;
+    if (publisher->out != NULL)
+        out_withdraw(publisher);
+    return 0;
 }
 
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)

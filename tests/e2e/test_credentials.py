@@ -2,6 +2,7 @@
 """A program that gives up root: the helper gives it up as well, and the profile lands all the same."""
 
 import os
+import re
 import resource
 import signal
 import time
@@ -79,6 +80,17 @@ def test_a_taken_name_is_left_alone():
                  options={"OUT": "here.folded"})
     expect(result.files() == ["here.1.folded", "here.folded"], str(result))
     expect((directory / "here.folded").read_text() == "mine\n", "overwritten")
+
+
+@test
+def test_a_series_ends_in_one_file():
+    """No other can be made any more; nothing is told twice, and nothing is lost."""
+    need_root()
+    result = run(program("credentials"), "setuid", 1500000,
+                 options={"OUT": "%n.folded", "CHECKPOINT": 1, "UNIT": "us", "SUMMARY": "yes"})
+    totals = [profile.total() for profile in result.profiles]
+    seen = float(re.search(rb"([0-9.]+) s of CPU time \(", result.stderr)[1])
+    expect(len(totals) >= 2 and abs(sum(totals) / 1e6 - seen) <= 0.0011, f"{totals}; {seen} s")
 
 
 @test
