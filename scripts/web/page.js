@@ -144,11 +144,10 @@ function factsTell() {
 
 function legendTell() {
     const legend = find("legend");
-    const swatch = (colour, text) => element("span", {}, Object.assign(element("b"),
-        {style: `background: var(--${colour})`}), text);
+    const swatch = (colour) => element("b", {style: `background: var(--${colour})`});
     if (run.sides.length > 1) {
         const steps = ["less-4", "less-3", "less-2", "less-1", "0", "more-1", "more-2", "more-3", "more-4"]
-            .map((step) => element("b", {style: `background: var(--change-${step})`}));
+            .map((step) => swatch(`change-${step}`));
         legend.append(element("span", {className: "scale"}, "smaller share", ...steps, "larger share"));
         return;
     }
@@ -156,7 +155,8 @@ function legendTell() {
     for (let i = 1; i < everything.count; i++) {
         kinds.add(kindOf(nameOf(i), everything.depth[i], run.roots));
     }
-    legend.append(...KINDS.filter(([kind]) => kinds.has(kind)).map(([kind, text]) => swatch(kind, text)));
+    legend.append(...KINDS.filter(([kind]) => kinds.has(kind))
+        .map(([kind, text]) => element("span", {}, swatch(kind), text)));
 }
 
 function tipShow(event, d) {

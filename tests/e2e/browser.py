@@ -120,13 +120,13 @@ class Page:
         elif kind == "Network.requestWillBeSent":
             self.requests.append(what["request"]["url"][:200])
 
-    def look(self, width, height, dark=False):
-        """The size of the window, and what the system would say of dark mode. Nothing moves slowly."""
+    def look(self, width, height, dark=False, moving=False):
+        """The size of the window, and what the system would say of dark mode and of what moves."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                  mobile=False)
         self.ask("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
-            {"name": "prefers-reduced-motion", "value": "reduce"}])
+            {"name": "prefers-reduced-motion", "value": "no-preference" if moving else "reduce"}])
 
     def value(self, expression):
         """What an expression of JavaScript comes to; a promise is waited for."""

@@ -212,6 +212,25 @@ def zoom_by_click_and_key():
 
 
 @test
+def what_moves_arrives():
+    """Where the system has nothing against it frames move to their places, also when they are sent on."""
+    page = opened({("main", "a", "b"): 300, ("main", "a", "c"): 100, ("main", "e"): 600})
+    page.look(1200, 800, moving=True)
+    full = frame(page, "all")[3]
+    at_once = page.value("""(() => {
+        const rect = (name) => document.querySelector(`g.frame[name="${name}"] rect`);
+        for (const name of ["a", "c", "main", "e"]) {
+            rect(name).dispatchEvent(new MouseEvent("click", {bubbles: true}));
+        }
+        return rect("e").width.baseVal.value;
+    })()""")
+    page.wait(f"{FRAMES}.filter(d => ['e', 'main', 'all'].includes(d[0]) && Math.abs(d[3] - {full}) < 1).length == 3")
+    expect(at_once < full - 5, "nothing has moved")
+    expect({d[0] for d in frames(page)} == {"e", "main", "all"}, f"{frames(page)}")
+    quiet(page)
+
+
+@test
 def icicle():
     """Roots below, or on top."""
     page = opened(made_up(3))
