@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -13,11 +14,21 @@ import termios
 import time
 from pathlib import Path
 
-from harness import (COMMAND, USER_ID, comm, expect, main, measured, need_root, program, run, test, wait_helper,
-                     wait_until)
+from harness import (COMMAND, USER_ID, comm, expect, main, measured, need_root, program, run, test,
+                     top_directory, wait_helper, wait_until)
 
 ENTER, LEAVE, HOME = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[H"
+NAME = f"split-{os.getpid()}"
 FOR_EVER = 600_000  # ms of CPU time; killed before
+
+
+def named():
+    """A program with three functions, of a name that no other process has."""
+    path = top_directory() / NAME
+    if not path.exists():
+        shutil.copy(program("split"), path)
+        path.chmod(0o755)
+    return path
 
 
 def command(*words, **more):
@@ -35,7 +46,7 @@ def profiled(look, *words, **more):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    result = run(*(words or (program("split"), FOR_EVER)), while_running=while_running, **more)
+    result = run(*(words or (named(), FOR_EVER)), while_running=while_running, **more)
     expect(result.stderr == b"", str(result))
     return result
 
@@ -57,9 +68,9 @@ def test_list():
     def look(pid):
         pid_told, since, cpu, samples, state, name, engine, file = fields(pid)
         began = time.mktime(time.strptime(time.strftime("%Y-%m-%d ") + since, "%Y-%m-%d %H:%M:%S"))
-        expect((int(pid_told), state, name) == (pid, "running", "split"), f"{fields(pid)}")
+        expect((int(pid_told), state, name) == (pid, "running", NAME), f"{fields(pid)}")
         expect(0 <= (time.time() - began) % 86400 < 100, f"since {since}")
-        expect(Path(file) == Path(f"/proc/{pid}/cwd").resolve() / f"selfsample.split.{pid}.folded", file)
+        expect(Path(file) == Path(f"/proc/{pid}/cwd").resolve() / f"selfsample.{NAME}.{pid}.folded", file)
         expect(engine.isalpha(), engine)
         measured(0.5 < float(cpu) * 999 / int(samples) < 2, f"{cpu} s, {samples} samples")
         wait_until(lambda: int(fields(pid)[3]) > int(samples) + 50, 30, "the samples do not grow")
@@ -160,7 +171,7 @@ def test_tables():
         expect(growing[0] < growing[1] and len(table(second)) == 3, one.stdout)
 
         ours, theirs = os.openpty()
-        done = subprocess.run([str(COMMAND), "live", "split", "--count", "1", "-i", "1.5"], stdin=theirs, stdout=theirs,
+        done = subprocess.run([str(COMMAND), "live", NAME, "--count", "1", "-i", "1.5"], stdin=theirs, stdout=theirs,
                               stderr=theirs, env={**os.environ, "TERM": "dumb"}, timeout=60)
         text = os.read(ours, 65536).decode().replace("\r", "")
         os.close(ours)
@@ -184,7 +195,7 @@ def test_by_name():
         expect("`selfsample list`" in command("live", "nosuch").stderr, "a name that nobody has")
 
         def look_again(_):
-            told = command("live", "split", "--count", 1)
+            told = command("live", NAME, "--count", 1)
             expect(told.returncode == 1 and "2 profiled processes" in told.stderr, str(told))
 
         profiled(look_again)
