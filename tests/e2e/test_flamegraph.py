@@ -404,7 +404,8 @@ def deep_stacks():
     expect(100 < len(frames(page)) <= 3000, f"{len(frames(page))} frames")
     for _ in range(3):
         deepest = page.value("""(() => {
-            const top = [...document.querySelectorAll('g.frame')].sort((a, b) => b.__data__.depth - a.__data__.depth)[0];
+            const depth = (frame) => frame.__data__.depth;
+            const top = [...document.querySelectorAll('g.frame')].sort((a, b) => depth(b) - depth(a))[0];
             top.querySelector('rect').dispatchEvent(new MouseEvent('click', {bubbles: true}));
             return top.getAttribute('name');
         })()""")
@@ -550,6 +551,23 @@ def picture():
     data = page.picture(target)
     expect(data.startswith(b"\x89PNG") and 20_000 < len(data) < 150_000, f"{len(data)} bytes of picture")
     quiet(page)
+
+
+@test
+def without_the_page():
+    """A command that was built without npm's packages, as one is here made to be, says what to do."""
+    need_page()
+    command = private_directory() / "selfsample"
+    place = b'id="profile">@PROFILE@'
+    built = the_command().read_bytes()
+    expect(built.count(place) == 1, "the page is not where it is looked for")
+    command.write_bytes(built.replace(place, place.replace(b"@PROFILE@", b"@nothing@")))
+    command.chmod(0o755)
+    for arguments, status in ((("flamegraph", "a.folded"), 1), (("--flamegraph", "echo", "run"), 125)):
+        result = subprocess.run([str(command), *arguments], capture_output=True, timeout=60)
+        said = result.stderr.decode()
+        expect(result.returncode == status and result.stdout == b"", f"{arguments}: {result}")
+        expect("`make deps`" in said and said.count("\n") == 1, f"{arguments}: {said}")
 
 
 @test
