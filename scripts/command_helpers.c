@@ -64,6 +64,23 @@ pid_t *helpers_list(pid_t parent, size_t *count, size_t *others)
     return list;
 }
 
+/* Has PID a helper that is one of its threads? */
+static bool has_helper_thread(pid_t pid)
+{
+    char path[64];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *directory = opendir(path);
+    struct dirent *entry;
+    while (directory != NULL && !found && (entry = readdir(directory)) != NULL) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        found = tid > 0 && helper_judge(tid, 0) == A_HELPER;
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return found;
+}
+
 pid_t helper_find(pid_t pid)
 {
     struct process process;
@@ -83,6 +100,11 @@ pid_t helper_find(pid_t pid)
         tell("%d (%s): not permitted: it belongs to another user", (int)pid, process.name);
     else if (strcmp(process.name, HELPER_NAME) == 0)
         tell("%d is the selfsample command; give the process id of the program", (int)pid);
+    else if (has_helper_thread(pid))
+        tell(
+            "%d (%s): its helper is a thread of it, which can't be asked from outside; the program "
+            "itself can, by selfsample_snapshot()",
+            (int)pid, process.name);
     else
         tell("%d (%s) is not being profiled: it has no helper", (int)pid, process.name);
     exit(STATUS_FAILED);

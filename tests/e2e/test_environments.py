@@ -22,6 +22,7 @@ def test_environment(environment):
     wanted = ["without libunwind"] * (not environment.libunwind) + ["a thread"] * environment.thread
     expect(environment.engine is None or row.engine.startswith(environment.engine), str(row))
     expect(all(word in row.engine for word in wanted), str(row))
+    expect(environment.says in row.described, row.described)
     expect(row.kernel == ("yes" if environment.kernel else "no"), str(row))
     if environment.engine == "perf" and environment.user and not environment.kernel:
         expect("`sysctl kernel.perf_event_paranoid=1`" in row.reason, row.reason)
