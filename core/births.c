@@ -82,17 +82,20 @@ static void birth_draw(struct session *session, struct birth *birth)
 
 /*
  * Opens the calling thread's event, posts it, and only then lets it count: what all this costs is
- * not the app's. Returns how many posts wait for the helper.
+ * not the app's. Of one that is passed over nothing is asked, not even its name. Returns how many
+ * posts wait for the helper.
  */
 static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
                             const struct event_shape *unperiodic, uint32_t one_in)
 {
-    uint64_t start_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     struct birth *birth = &slot->birth;
     *birth = (struct birth){.tid = birth->tid, .event.fd = -1, .one_in = one_in};
+    birth_draw(session, birth);
+    if (birth->passed_over && !session->traits.by_timer)
+        return mailbox_post(&session->mailbox, slot);
+    uint64_t start_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (birth->tid != session->first_tid)
         birth->before_ns = start_cpu_ns;
-    birth_draw(session, birth);
     struct event_shape shape = *unperiodic;
     shape.disabled = true;
     shape.period_ns = birth->period_ns;
@@ -102,7 +105,7 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     slot->own_id = event.id;
     birth->event.fd = -1; /* this side's; closed below */
     sys2(SYS_prctl, PR_GET_NAME, birth->name);
-    birth->cpu_ns = birth->passed_over ? start_cpu_ns : sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     birth->own_ns = birth->cpu_ns - start_cpu_ns;
     uint32_t waiting = mailbox_post(&session->mailbox, slot);
     if (event.mapping != NULL)

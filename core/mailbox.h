@@ -29,7 +29,7 @@ struct birth {
     int refusal;          /* -errno of that, or 0 */
     uint64_t period_ns;   /* its event's own, see sampling.h */
     uint32_t one_in;      /* such births one has an event, see sampling.h; 0, 1: each */
-    bool passed_over;     /* this is not the one: it has no event by choice */
+    bool passed_over;     /* this is not the one: it has no event by choice, and all below is 0 */
     bool plain;           /* that is near the nominal one, since it will not be settled */
     uint32_t stack_bytes; /* its event's copies */
     uint64_t before_ns;   /* the thread's CPU clock when it first came to us: others ran before */

@@ -276,7 +276,9 @@ static bool turn(struct run *run)
     if (!last && !collector->exec_seen)
         housekeeping_do(&run->house, &session->mailbox);
     quiet_end(&session->quiet);
-    threads_judge_churn(&collector->threads, until_ns);
+    if (!collector->exec_seen)
+        clock_read(run);
+    threads_judge_churn(&collector->threads, sys_clock_ns(CLOCK_MONOTONIC), run->app_cpu_ns);
     __atomic_store_n(&session->birth_ring_bytes,
                      (uint32_t)threads_birth_ring_bytes(&collector->threads), __ATOMIC_RELAXED);
     __atomic_store_n(&session->births_one_in, collector->threads.births_one_in, __ATOMIC_RELAXED);
@@ -284,8 +286,6 @@ static bool turn(struct run *run)
         __atomic_store_n(&session->born_unsettled, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&session->progress, 1, __ATOMIC_RELAXED);
     last |= collector->exec_seen;
-    if (!collector->exec_seen)
-        clock_read(run);
     if (!last) {
         snapshots_take(run, snapshots);
         look_take(run);

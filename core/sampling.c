@@ -79,6 +79,9 @@ static double expected_weight(uint64_t nominal_ns, uint64_t count_ns)
 uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns,
                                   bool first)
 {
+    uint64_t floor_ns = birth_floor_ns(nominal_ns);
+    if (first && birth_ns <= floor_ns && count_ns < nominal_ns)
+        return (uint64_t)((double)nominal_ns * (double)count_ns / (double)floor_ns);
     /* A first record that late is not of the first point: that one fell into the kernel, unseen. */
     if (first && count_ns < 2 * birth_ns)
         return nominal_ns;

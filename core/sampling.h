@@ -14,7 +14,10 @@
  * sum to the CPU time of each single thread, the points at t would on the average count e(t) = sum
  * of f(t/j) (t/j) / j = (t/P) sum of 1/j^2, over the j with t/j in [P/4, P]. (Faster draws would
  * fill a small ring long before it is read; their first point is enough.) Draws are bounded from
- * below, which bounds the rate at which a young thread is interrupted.
+ * below, which bounds the rate at which a young thread is interrupted. Interrupts are late, by some
+ * us: the points that count begin that much after the shortest draw, and a thread that ends
+ * meanwhile makes none. So a first point of the shortest draw speaks for all of the time up to it,
+ * and weighs P t / Q.
  *
  * A thread that lives on is *settled* by the helper after a few ms: its event is replaced by one
  * whose period is drawn anew now and then within a quarter of P, which breaks any beat with the

@@ -20,8 +20,11 @@
 #define BIRTH_RING_BYTES_MAX (16u * EVENT_PAGE_BYTES)
 #define BIRTH_RING_BYTES_MIN (4u * EVENT_PAGE_BYTES)
 #define CHURN_PER_SECOND     500u /* as many births as cost 3 % of a processor */
+#define THINNED_PER_SECOND   250u
 #define ONE_IN_MAX           16u
 #define CHURN_JUDGED_NS      50000000u
+#define CHURN_JUDGED_SOON_NS 5000000u /* where so many have ended: */
+#define CHURN_SURE           32u
 #define BIRTHS_FORESEEN      64u /* between two looks of the helper */
 #define RECORDS_MIN          4u  /* of one ring: the stack copy is cut down to that */
 #define STACK_BYTES_FIRST    32768u
@@ -381,21 +384,35 @@ void thread_unsilence(struct threads *threads, struct thread *thread)
     thread->samples_since_draw = 0;
 }
 
-void threads_judge_churn(struct threads *threads, uint64_t now_ns)
+/*
+ * One birth in how many is worth an event, where ENDED threads of short lives came in PASSED_NS, in
+ * which the process used CPU_NS (0: not known). Many threads that live on are no reason: those are
+ * settled, each by itself. Nor are threads that hardly come: there would be too few samples.
+ */
+static uint32_t births_worth(uint64_t ended, uint64_t passed_ns, uint64_t cpu_ns)
+{
+    if (ended * 1000000000u / passed_ns < THINNED_PER_SECOND)
+        return 1;
+    uint64_t pace = ended * 1000000000u / (cpu_ns != 0 ? cpu_ns : passed_ns) / CHURN_PER_SECOND;
+    return pace < 1 ? 1 : pace > ONE_IN_MAX ? ONE_IN_MAX : (uint32_t)pace;
+}
+
+void threads_judge_churn(struct threads *threads, uint64_t now_ns, uint64_t app_cpu_ns)
 {
     uint64_t passed_ns = now_ns - threads->counted_ns;
-    if (passed_ns < CHURN_JUDGED_NS)
+    uint64_t ended = threads->short_lives - threads->counted_short_lives;
+    if (passed_ns < (ended < CHURN_SURE ? CHURN_JUDGED_NS : CHURN_JUDGED_SOON_NS))
         return;
     /* A thread that a scan found at its end is taken off the total again. */
     uint64_t births =
         threads->total > threads->counted_total ? threads->total - threads->counted_total : 0;
+    uint64_t cpu_ns =
+        app_cpu_ns > threads->counted_cpu_ns ? app_cpu_ns - threads->counted_cpu_ns : 0;
     threads->churns = births * 1000000000u / passed_ns > CHURN_PER_SECOND;
-    /* Many threads that live on are no reason: those are settled, each by itself. */
-    uint64_t ended = threads->short_lives - threads->counted_short_lives;
-    uint64_t pace = ended * 1000000000u / passed_ns / CHURN_PER_SECOND;
-    threads->counted_short_lives = threads->short_lives;
     if (!threads->plan.traits->by_timer) /* only the settled make up for those passed over */
-        threads->births_one_in = pace < 1 ? 1 : pace > ONE_IN_MAX ? ONE_IN_MAX : (uint32_t)pace;
+        threads->births_one_in = births_worth(ended, passed_ns, cpu_ns);
+    threads->counted_short_lives = threads->short_lives;
+    threads->counted_cpu_ns = app_cpu_ns;
     threads->counted_ns = now_ns;
     threads->counted_total = threads->total;
 }

@@ -89,6 +89,7 @@ struct threads {
     uint64_t short_lives;               /* threads that ended without having been settled */
     uint64_t counted_short_lives;       /* when that was last judged */
     uint64_t counted_ns, counted_total; /* when these were last judged, and `total` then */
+    uint64_t counted_cpu_ns;            /* and the process's clock */
     /* statistics */
     uint64_t total;     /* ever profiled */
     uint64_t uncovered; /* ever without an event for good */
@@ -165,8 +166,9 @@ void thread_silence(struct thread *thread);
 /* Ends that: the next sample stands for what is used from now on. */
 void thread_unsilence(struct threads *threads, struct thread *thread);
 
-/* Judges how fast threads come. Now and then. */
-void threads_judge_churn(struct threads *threads, uint64_t now_ns);
+/* Judges how fast threads come, by the clock and by what the process has used (APP_CPU_NS). To be
+ * asked at each look. */
+void threads_judge_churn(struct threads *threads, uint64_t now_ns, uint64_t app_cpu_ns);
 
 /* The ring that a thread may map at its birth, so that all that are born before the next look find
  * locked memory left. To be asked at each look. */

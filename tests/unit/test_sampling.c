@@ -14,20 +14,29 @@ struct life {
     double samples;    /* mean number of records, counted or not */
 };
 
-/* Lives of LIFE_NS, split at SPLIT_NS, each sampled as the kernel would: at Q, 2Q, ... */
-static struct life live(uint64_t nominal, uint64_t life_ns, uint64_t split_ns)
+/* Lives of LIFE_NS, split at SPLIT_NS, each sampled as the kernel would: at Q, 2Q, ..., a time up
+ * to LATE_NS behind that. */
+static struct life live_late(uint64_t nominal, uint64_t life_ns, uint64_t split_ns,
+                             uint64_t late_ns)
 {
     double total = 0, early = 0, samples = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {
         uint64_t period = sampling_birth_period_ns(nominal, sampling_mix(i));
-        for (uint64_t t = period; t <= life_ns; t += period) {
-            double weight = (double)sampling_birth_weight_ns(nominal, period, t, t == period);
+        uint64_t late = sampling_mix(~i) % (late_ns + 1);
+        for (uint64_t t = period + late; t <= life_ns; t += period) {
+            double weight =
+                (double)sampling_birth_weight_ns(nominal, period, t, t == period + late);
             total += weight;
             early += t < split_ns ? weight : 0;
             samples++;
         }
     }
     return (struct life){total / DRAWS / (double)nominal, early / total, samples / DRAWS};
+}
+
+static struct life live(uint64_t nominal, uint64_t life_ns, uint64_t split_ns)
+{
+    return live_late(nominal, life_ns, split_ns, 0);
 }
 
 static bool near(double value, double expected, double tolerance)
@@ -39,6 +48,15 @@ TEST(a_tenth_of_a_period_counts_as_a_tenth)
 {
     struct life life = live(NOMINAL, NOMINAL / 10, NOMINAL / 20);
     CHECK(near(life.total, 0.1, 0.003));
+}
+
+/* Those that end before it comes make no sample: others speak for them. */
+TEST(late_interrupts_take_nothing_away)
+{
+    struct life life = live_late(125000, 100000, 75000, 20000);
+    CHECK(near(life.total, 0.8, 0.02));
+    CHECK(near(life.first_part, 0.75, 0.01));
+    CHECK(near(live_late(NOMINAL, 100000, 75000, 20000).total, 0.1, 0.005));
 }
 
 TEST(short_threads_are_seen_at_low_rates_too)

@@ -246,33 +246,56 @@ TEST(those_who_are_born_find_memory_left)
 TEST(many_births_make_small_rings)
 {
     struct threads threads = table(64 * MIB);
-    threads_judge_churn(&threads, NOW_NS);
+    threads_judge_churn(&threads, NOW_NS, 0);
     CHECK_U64(threads_birth_ring_bytes(&threads), 65536);
     for (pid_t i = 0; i < 200; i++)
         threads_retire(&threads, admit(&threads, i + 1, NOW_NS));
-    threads_judge_churn(&threads, NOW_NS + SECOND_NS / 10);
+    threads_judge_churn(&threads, NOW_NS + SECOND_NS / 10, 0);
     CHECK(threads.churns);
     CHECK_U64(threads.births_one_in, 4); /* 2000 a second, 500 of which are worth an event */
     CHECK(threads_birth_ring_bytes(&threads) < 65536);
     for (pid_t i = 0; i < 200; i++) /* these live on */
         admit(&threads, 1000 + i, NOW_NS);
-    threads_judge_churn(&threads, NOW_NS + SECOND_NS / 5);
+    threads_judge_churn(&threads, NOW_NS + SECOND_NS / 5, 0);
     CHECK(threads.churns);
     CHECK_U64(threads.births_one_in, 1);
     for (pid_t i = 0; i < 200; i++)
         threads_retire(&threads, threads_find(&threads, 1000 + i));
-    threads_judge_churn(&threads, NOW_NS + 3 * SECOND_NS / 2);
+    threads_judge_churn(&threads, NOW_NS + 3 * SECOND_NS / 2, 0);
     CHECK(!threads.churns);
     CHECK_U64(threads.births_one_in, 1);
     /* One that a scan found at its end is taken off the number of threads again. */
     threads_retire(&threads, threads_admit_scanned(&threads, 0x7ffffff, NOW_NS));
-    threads_judge_churn(&threads, NOW_NS + 2 * SECOND_NS);
+    threads_judge_churn(&threads, NOW_NS + 2 * SECOND_NS, 0);
     CHECK(!threads.churns);
     threads_admit_scanned(&threads, 0x7ffffff, NOW_NS);
-    threads_judge_churn(&threads, NOW_NS + 3 * SECOND_NS);
+    threads_judge_churn(&threads, NOW_NS + 3 * SECOND_NS, 0);
     threads_retire(&threads, threads_find(&threads, 0x7ffffff));
-    threads_judge_churn(&threads, NOW_NS + 4 * SECOND_NS);
+    threads_judge_churn(&threads, NOW_NS + 4 * SECOND_NS, 0);
     CHECK(!threads.churns);
+}
+
+/* A busy machine, or threads that wait: what matters is how much of their time births would take.
+ */
+TEST(births_are_thinned_by_the_time_that_the_process_uses)
+{
+    struct threads threads = table(64 * MIB);
+    uint64_t cpu_ns = 7 * SECOND_NS, now_ns = NOW_NS;
+    threads_judge_churn(&threads, now_ns, cpu_ns);
+    for (pid_t i = 0; i < 40; i++)
+        threads_retire(&threads, admit(&threads, i + 1, now_ns));
+    threads_judge_churn(&threads, now_ns + SECOND_NS / 1000, cpu_ns); /* too soon to tell */
+    CHECK_U64(threads.births_one_in, 1);
+    threads_judge_churn(&threads, now_ns += SECOND_NS / 100, cpu_ns += SECOND_NS / 200);
+    CHECK_U64(threads.births_one_in, 16); /* 8000 in a second of its time */
+    for (pid_t i = 0; i < 40; i++)
+        threads_retire(&threads, admit(&threads, i + 1, now_ns));
+    threads_judge_churn(&threads, now_ns += SECOND_NS / 10, cpu_ns += SECOND_NS / 10);
+    CHECK_U64(threads.births_one_in, 1); /* 400 */
+    for (pid_t i = 0; i < 40; i++)
+        threads_retire(&threads, admit(&threads, i + 1, now_ns));
+    threads_judge_churn(&threads, now_ns += SECOND_NS, cpu_ns += SECOND_NS / 1000);
+    CHECK_U64(threads.births_one_in, 1); /* 40,000, but there are hardly any */
 }
 
 /* Samples of 4 KiB: 16 of them fill a ring of 64 KiB, and half of it lasts 8 periods. */
