@@ -52,12 +52,13 @@ enum how {
     HOW_UNDEFINED,
     HOW_AT_CFA,  /* in memory at CFA + value */
     HOW_AT_BASE, /* in memory at register `base` + value */
+    HOW_IN_BASE, /* in register `base` */
     HOW_OTHER,   /* in a way that is not expressed */
 };
 
 struct saved {
     uint8_t how;
-    uint8_t base; /* DWARF register */
+    uint8_t base; /* DWARF register, one of ARCH_DWARF_REGISTER_COUNT */
     int64_t value;
 };
 
@@ -100,6 +101,15 @@ static void save(struct machine *machine, uint64_t dwarf_register, enum how how,
     struct saved *saved = saved_of(&machine->row, dwarf_register);
     if (saved != NULL)
         *saved = (struct saved){(uint8_t)how, 0, value};
+}
+
+static void save_in(struct machine *machine, uint64_t dwarf_register, uint64_t other)
+{
+    struct saved *saved = saved_of(&machine->row, dwarf_register);
+    if (saved != NULL && other < ARCH_DWARF_REGISTER_COUNT)
+        *saved = (struct saved){HOW_IN_BASE, (uint8_t)other, 0};
+    else if (saved != NULL)
+        *saved = (struct saved){.how = HOW_OTHER};
 }
 
 static void restore(struct machine *machine, uint64_t dwarf_register)
@@ -260,6 +270,8 @@ static bool run_register(struct machine *machine, uint8_t instruction)
         save(machine, name, HOW_SAME, 0);
         return true;
     case REGISTER:
+        save_in(machine, name, cfi_read_uleb(reader));
+        return true;
     case VAL_OFFSET:
     case VAL_OFFSET_SF: /* a second LEB128 number, signed or not */
         cfi_read_uleb(reader);
@@ -452,6 +464,23 @@ static bool is_signal(const struct row *row)
            in_context(&row->saved[FRAME_POINTER], ARCH_PERF_INDEX_FP);
 }
 
+/* What can be said of a row that is to be handed over: libc's vfork keeps its return address in a
+ * register while parent and child share the stack. */
+static struct cfi_rule hand_over(const struct row *row)
+{
+    const struct cfi_value *cfa = &row->cfa;
+    const struct saved *returns = &row->saved[RETURN_ADDRESS];
+    struct cfi_rule rule = {.kind = CFI_RULE_HAND_OVER};
+    if (returns->how == HOW_IN_BASE && row->saved[FRAME_POINTER].how <= HOW_SAME &&
+        row->saved[STACK_POINTER].how <= HOW_SAME && cfa->kind == CFI_VALUE_REGISTER &&
+        cfa->base == ARCH_DWARF_SP && cfa->offset >= 0 && cfa->offset <= INT32_MAX) {
+        rule.offset = (int32_t)cfa->offset;
+        rule.base = arch_dwarf_to_perf[returns->base];
+        rule.words = 1;
+    }
+    return rule;
+}
+
 static struct cfi_rule rule_of(const struct row *row, bool signal_frame)
 {
     struct cfi_rule rule = {.kind = CFI_RULE_HAND_OVER};
@@ -461,7 +490,7 @@ static struct cfi_rule rule_of(const struct row *row, bool signal_frame)
         rule.kind = is_signal(row) ? CFI_RULE_SIGNAL : CFI_RULE_HAND_OVER;
     else if (!put_cfa(&rule, row) || !put_fp(&rule, &row->saved[FRAME_POINTER]) ||
              !put_return(&rule, &row->saved[RETURN_ADDRESS]))
-        rule = (struct cfi_rule){.kind = CFI_RULE_HAND_OVER};
+        rule = hand_over(row);
     return rule;
 }
 

@@ -19,7 +19,9 @@
 
 enum cfi_rule_kind {
     CFI_RULE_NONE,      /* no unwind information covers the place */
-    CFI_RULE_HAND_OVER, /* there is more to it than a rule can say */
+    CFI_RULE_HAND_OVER, /* there is more to it than a rule can say; where `words` is not 0, CFA =
+                           the stack pointer + offset, and the return address is in register `base`
+                         */
     CFI_RULE_ROOT,      /* nobody called this function */
     CFI_RULE_REGISTER,  /* CFA = register `base` + offset; return address at CFA + 8 * words */
     CFI_RULE_LINK,      /* the same CFA; return address in its register, see arch_link */

@@ -263,6 +263,9 @@ static void option_read(struct config *config, struct reading *reading, enum opt
     case OPTION_FORMAT:
         config->format = read_word(reading, format_words, config->format);
         break;
+    case OPTION_LIBUNWIND:
+        config->libunwind = read_word(reading, switch_words, config->libunwind);
+        break;
     case OPTION_REPORT:
         read_string(reading, config->report_path, sizeof config->report_path);
         break;

@@ -45,6 +45,7 @@ struct config {
     bool seccomp_end;                      /* the profile ends where the app enters seccomp */
     bool inlined;                          /* leave what it takes to show inlined functions, which
                                               goes for folded files only */
+    bool libunwind;                        /* have it for what own rules cannot express */
     unsigned checkpoint_seconds;           /* 0: none */
     char report_path[CONFIG_REPORT_BYTES]; /* the FIFO of the selfsample command; "": none */
 };

@@ -4,8 +4,8 @@
 
 #include "arch.h"
 
-#define ENTRY_BYTES_MAX 16384u
-#define ENTRY_BYTES     512u /* most are shorter */
+#define ENTRY_BYTES_MAX 65536u /* functions of 100 KB have some 20,000 */
+#define ENTRY_BYTES     512u   /* most are shorter */
 
 #define ENTRY_CODE_BYTES 128u
 

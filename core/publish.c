@@ -37,7 +37,7 @@ static void engine_put(struct publisher *publisher)
     const struct session *session = publisher->session;
     struct text text = text_over(publisher->engine, sizeof publisher->engine);
     engine_describe(&text, &session->traits, session->paranoid);
-    if (session->library.address_space == NULL)
+    if (session->config.libunwind && session->library.address_space == NULL)
         text_put(&text, " without libunwind");
     if (session->helper.kind == HELPER_THREAD)
         text_put(&text, ", helper a thread (a normal exit alone is covered)");

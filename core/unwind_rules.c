@@ -172,6 +172,18 @@ static inline enum step step_call(struct walk *walk, struct cfi_rule rule, uint6
     return STEP_NO_RULE;
 }
 
+/* To the caller of a frame whose return address is in a register, where registers are known. */
+static enum step step_register(struct walk *walk, struct cfi_rule rule)
+{
+    if (rule.words == 0 || walk->registers == NULL)
+        return STEP_HAND_OVER;
+    walk->place.ip = walk->registers[rule.base];
+    walk->place.sp += (uint64_t)(int64_t)rule.offset;
+    walk->is_return = true;
+    walk->registers = NULL;
+    return walk->place.ip == 0 ? STEP_ROOT : STEP_DONE;
+}
+
 /* To what a signal interrupted. */
 static enum step step_signal(struct walk *walk)
 {
@@ -241,7 +253,7 @@ static inline enum step step_by(struct walk *walk, struct cfi_rule rule, bool is
     case CFI_RULE_NONE:
         return step_guess(walk, is_leaf);
     default:
-        return STEP_HAND_OVER;
+        return step_register(walk, rule);
     }
 }
 

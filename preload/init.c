@@ -146,7 +146,7 @@ static bool valgrind_consider(void)
 
 int library_start_session(void)
 {
-    if (session.helper_wanted == HELPER_APART)
+    if (session.config.libunwind && session.helper_wanted == HELPER_APART)
         libunwind_load();
     hooks_prepare();
     hooks_seccomp_prepare();

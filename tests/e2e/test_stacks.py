@@ -5,10 +5,11 @@ import functools
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 from folded import entry_root, has_path, is_whole, thread_roots, user_frames
 from harness import (EVERYONE, Skip, bare, expect, main, measured, near, private_directory, program,
-                     run, same, test)
+                     run, same, test, wait_helper)
 
 RATE_HZ = 3999
 
@@ -112,9 +113,29 @@ def without_libunwind():
 def test_without_libunwind(who):
     """Rules do, also where a function aligns its stack; the summary tells."""
     result = profiled(who, program("split", "-mstackrealign", name="split-realign"),
-                      env=without_libunwind(), options={"SUMMARY": "yes", "UNIT": "us"})
+                      env=without_libunwind(),
+                      options={"LIBUNWIND": "yes", "SUMMARY": "yes", "UNIT": "us"})
     check_split(result.profile)
     expect(b"perf without libunwind" in result.stderr, f"not told: {result.stderr[-400:]}")
+
+
+@test
+def test_with_libunwind():
+    """It is only loaded where it is asked for, and then follows what rules cannot."""
+    def libraries(pid):
+        wait_helper(pid)
+        maps.append(Path(f"/proc/{pid}/maps").read_text())
+
+    maps = []
+    run(program("shapes"), "base", 300, while_running=libraries)
+    result = run(program("shapes"), "base", 1100, options={"LIBUNWIND": "yes"},
+                 while_running=libraries)
+    expect("libunwind" not in maps[0], maps[0])
+    expect("libunwind" in maps[1], maps[1])
+    measured(result.profile.whole_share() > 0.99, f"not whole: {result.profile.broken()}")
+    right = result.profile.sum_where(
+        lambda s: has_path(s, "main", "caller", "based", "reached"))
+    measured(right > 0.9 * result.profile.total(), f"reached has {right}")
 
 
 @test(who=EVERYONE)

@@ -7,6 +7,7 @@
  *   tail      a function reached by a tail call: its caller's caller is the one above it
  *   vdso      clock_gettime of the monotonic clock, in a loop
  *   deep      200 frames of recursion over the burning function
+ *   base      a caller whose frame is found by a register that no rule follows (x86-64)
  * Build: -lm -fno-builtin
  */
 #include "burn.h"
@@ -56,6 +57,26 @@ OWN_FRAME void recurse(int depth, long us)
     NOT_LAST();
 }
 
+/* As the dynamic linker's code that binds functions: its callee has saved rbx, if anybody has. */
+void based(long us);
+#ifdef __x86_64__
+__asm__(".text\n.globl based\n.type based, @function\nbased:\n"
+        ".cfi_startproc\n\t"
+        "pushq %rbx\n\t.cfi_adjust_cfa_offset 8\n\t.cfi_rel_offset %rbx, 0\n\t"
+        "movq %rsp, %rbx\n\t.cfi_def_cfa_register %rbx\n\t"
+        "andq $-64, %rsp\n\tsubq $640, %rsp\n\t"
+        "callq reached\n\t"
+        "movq %rbx, %rsp\n\t.cfi_def_cfa_register %rsp\n\t"
+        "popq %rbx\n\t.cfi_adjust_cfa_offset -8\n\t.cfi_restore %rbx\n\t"
+        "ret\n"
+        ".cfi_endproc\n.size based, . - based\n");
+#else
+void based(long us)
+{
+    reached(us);
+}
+#endif
+
 static volatile uint64_t sink;
 static volatile double float_sink = 1.0;
 static char source[256], target[256];
@@ -90,6 +111,8 @@ OWN_FRAME void caller(char shape, long us)
         jumping(us);
     else if (shape == 'd')
         recurse(200, us);
+    else if (shape == 'b')
+        based(us);
     while (thread_cpu_ns() < end_ns)
         for (int i = 0; i < 2000; i++)
             one_round(shape);
@@ -101,8 +124,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         char shape;
-    } shapes[] = {{"prologue", 'p'}, {"plt", 'l'},  {"ifunc", 'i'},
-                  {"tail", 't'},     {"vdso", 'v'}, {"deep", 'd'}};
+    } shapes[] = {{"prologue", 'p'}, {"plt", 'l'},  {"ifunc", 'i'}, {"tail", 't'},
+                  {"vdso", 'v'},     {"deep", 'd'}, {"base", 'b'}};
 
     for (size_t i = 0; argc > 1 && i < sizeof(shapes) / sizeof(*shapes); i++)
         if (!strcmp(argv[1], shapes[i].name)) {

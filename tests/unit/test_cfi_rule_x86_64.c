@@ -51,7 +51,7 @@ static void check_rule(int line, struct cfi_rule rule, enum cfi_rule_kind kind, 
         CHECK_U64(kind_of_.kind, wanted);                                                          \
     } while (0)
 
-enum { SP = ARCH_PERF_INDEX_SP, FP = ARCH_PERF_INDEX_FP };
+enum { SP = ARCH_PERF_INDEX_SP, FP = ARCH_PERF_INDEX_FP, RDI = 5 };
 
 /* push %rbp; mov %rsp, %rbp; ...; leave; ret */
 TEST(a_function_with_a_frame_pointer)
@@ -116,8 +116,11 @@ TEST(roots_and_what_is_lost)
     CHECK_KIND(RULE("\x07\x10", 0), CFI_RULE_ROOT);
     CHECK_RULE(RULE("\x07\x06", 0), CFI_RULE_REGISTER, SP, 8, -1, CFI_FP_LOST, 0);
     CHECK_RULE(RULE("\x07\x06\x08\x06", 0), CFI_RULE_REGISTER, SP, 8, -1, CFI_FP_SAME, 0);
-    CHECK_KIND(RULE("\x08\x10", 0), CFI_RULE_HAND_OVER);     /* the return address is the same */
-    CHECK_KIND(RULE("\x09\x10\x02", 0), CFI_RULE_HAND_OVER); /* it is in rdx: longjmp */
+    CHECK_KIND(RULE("\x08\x10", 0), CFI_RULE_HAND_OVER); /* the return address is the same */
+    CHECK_RULE(RULE("\x09\x10\x05", 0), CFI_RULE_HAND_OVER, RDI, 8, 1, CFI_FP_SAME, 0); /* vfork */
+    CHECK_RULE(RULE("\x09\x10\x11", 0), CFI_RULE_HAND_OVER, 0, 0, 0, CFI_FP_SAME, 0);   /* xmm0 */
+    CHECK_RULE(RULE("\x09\x10\x02\x0c\x05\x00", 0), CFI_RULE_HAND_OVER, 0, 0, 0, CFI_FP_SAME,
+               0);                                           /* longjmp: there is another stack */
     CHECK_KIND(RULE("\x14\x07\x00", 0), CFI_RULE_HAND_OVER); /* rsp is not the CFA */
 }
 

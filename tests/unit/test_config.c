@@ -43,7 +43,7 @@ TEST(defaults)
     CHECK_U64(config.format, CONFIG_FORMAT_FOLDED);
     CHECK_STR(config.only, "");
     CHECK(config.children && config.enabled && !config.summary && !config.seccomp_end);
-    CHECK(!config.inlined);
+    CHECK(!config.inlined && !config.libunwind);
     CHECK_U64(config.checkpoint_seconds, 0);
     CHECK_STR(config.report_path, "");
 }
@@ -54,7 +54,8 @@ TEST(every_option_is_read)
          "SELFSAMPLE_KERNEL=no", "SELFSAMPLE_ENGINE=timer", "SELFSAMPLE_THREADS=tid",
          "SELFSAMPLE_UNIT=us", "SELFSAMPLE_ONLY=gcc,cc1*", "SELFSAMPLE_CHILDREN=no",
          "SELFSAMPLE_ENABLED=no", "SELFSAMPLE_SUMMARY=yes", "SELFSAMPLE_CHECKPOINT=60",
-         "SELFSAMPLE_SECCOMP=end", "SELFSAMPLE_INLINE=yes", "SELFSAMPLE_REPORT=/tmp/x/report");
+         "SELFSAMPLE_SECCOMP=end", "SELFSAMPLE_INLINE=yes", "SELFSAMPLE_LIBUNWIND=yes",
+         "SELFSAMPLE_REPORT=/tmp/x/report");
     CHECK_STR(lines, "");
     CHECK_STR(config.out_pattern, "/tmp/%e");
     CHECK_U64(config.rate_hz, 100);
@@ -62,7 +63,7 @@ TEST(every_option_is_read)
     CHECK_U64(config.kernel, CONFIG_KERNEL_NO);
     CHECK_U64(config.engine, CONFIG_ENGINE_TIMER);
     CHECK_U64(config.threads, CONFIG_THREADS_TID);
-    CHECK(config.seccomp_end && config.inlined);
+    CHECK(config.seccomp_end && config.inlined && config.libunwind);
     CHECK_U64(config.unit, CONFIG_UNIT_US);
     CHECK_STR(config.only, "gcc,cc1*");
     CHECK(!config.children && !config.enabled && config.summary);
@@ -181,7 +182,7 @@ TEST(wrong_words)
 
 #define ALL                                                                                        \
     "; options are OUT RATE STACK ENGINE KERNEL THREADS UNIT ONLY CHILDREN ENABLED SUMMARY "       \
-    "CHECKPOINT SECCOMP INLINE FORMAT\n"
+    "CHECKPOINT SECCOMP INLINE FORMAT LIBUNWIND\n"
 
 TEST(wrong_names)
 {
