@@ -36,31 +36,49 @@ static void birth_open_timer(struct session *session, struct birth *birth)
     birth->stack_bytes = birth->event.timer->stack_bytes;
 }
 
-/* Opens the calling thread's event as BIRTH says, as large as SHAPE or as locked memory allows. */
-static void birth_open_perf(const struct session *session, struct birth *birth,
+/* Opens the calling thread's event. The slot knows its descriptor as early as can be, for a child
+ * that another thread forks meanwhile. */
+static int slot_open_event(const struct session *session, struct mailbox_slot *slot,
+                           const struct event_shape *shape)
+{
+    struct event *event = &slot->birth.event;
+    int result = event_open_unmapped(event, &session->traits, shape, 0);
+    slot->own_fd = event->fd;
+    slot->own_id = event->id;
+    if (result == 0)
+        result = event_map(event, shape);
+    if (result != 0)
+        slot->own_id = 0;
+    return result;
+}
+
+/* As the slot's birth says, as large as SHAPE or as locked memory allows. */
+static void birth_open_perf(const struct session *session, struct mailbox_slot *slot,
                             struct event_shape shape)
 {
-    birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
+    struct birth *birth = &slot->birth;
+    birth->refusal = slot_open_event(session, slot, &shape);
     /* No more locked memory: many threads are being born at once. */
     while (birth->refusal == -EPERM && shape.ring_bytes > LEAST_RING_BYTES) {
         shape.ring_bytes /= 2;
         shape.stack_bytes = (shape.stack_bytes / 2 - BIRTH_SPARE_BYTES) & ~7u;
-        birth->refusal = event_open(&birth->event, &session->traits, &shape, 0);
+        birth->refusal = slot_open_event(session, slot, &shape);
     }
     birth->stack_bytes = shape.stack_bytes;
 }
 
 /* By perf where it is to be had, by a timer where that is wanted, or nothing else is left. */
-static void birth_open_event(struct session *session, struct birth *birth,
+static void birth_open_event(struct session *session, struct mailbox_slot *slot,
                              const struct event_shape *shape)
 {
+    struct birth *birth = &slot->birth;
     if (session->traits.by_timer) {
         birth_open_timer(session, birth);
         return;
     }
     if (birth->passed_over)
         return;
-    birth_open_perf(session, birth, *shape);
+    birth_open_perf(session, slot, *shape);
     if (birth->refusal != 0 && session->config.engine == CONFIG_ENGINE_AUTO)
         birth_open_timer(session, birth);
 }
@@ -99,10 +117,8 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     struct event_shape shape = *unperiodic;
     shape.disabled = true;
     shape.period_ns = birth->period_ns;
-    birth_open_event(session, birth, &shape);
+    birth_open_event(session, slot, &shape);
     struct event event = birth->event;
-    slot->own_fd = event.fd; /* for a child that is forked meanwhile */
-    slot->own_id = event.id;
     birth->event.fd = -1; /* this side's; closed below */
     sys2(SYS_prctl, PR_GET_NAME, birth->name);
     birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -87,6 +87,13 @@ size_t event_mapping_bytes(size_t ring_bytes)
 int event_open(struct event *event, const struct event_traits *traits,
                const struct event_shape *shape, pid_t tid)
 {
+    int result = event_open_unmapped(event, traits, shape, tid);
+    return result == 0 ? event_map(event, shape) : result;
+}
+
+int event_open_unmapped(struct event *event, const struct event_traits *traits,
+                        const struct event_shape *shape, pid_t tid)
+{
     *event = (struct event){.fd = -1};
     struct perf_event_attr attr = attributes(traits, shape);
     int fd = attributes_open(&attr, tid);
@@ -96,19 +103,27 @@ int event_open(struct event *event, const struct event_traits *traits,
     }
     if (fd < 0)
         return fd;
-    uint64_t id = event_id(fd);
+    event->fd = fd;
+    event->id = event_id(fd);
+    return 0;
+}
+
+int event_map(struct event *event, const struct event_shape *shape)
+{
     size_t bytes = event_mapping_bytes(shape->ring_bytes);
-    void *mapping = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *mapping = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, event->fd, 0);
     int result = sys_is_error(mapping) ? (int)(intptr_t)mapping : 0;
-    if (result == 0 && event_id(fd) != id) { /* the number is another file's by now */
+    if (result == 0 && event_id(event->fd) != event->id) { /* it is another file's by now */
         sys_munmap(mapping, bytes);
         result = -EBADF;
     }
     if (result != 0) {
-        event_close_shared_fd(fd, id);
+        event_close_shared_fd(event->fd, event->id);
+        *event = (struct event){.fd = -1};
         return result;
     }
-    *event = (struct event){.fd = fd, .id = id, .mapping = mapping, .mapping_bytes = bytes};
+    event->mapping = mapping;
+    event->mapping_bytes = bytes;
     return 0;
 }
 

@@ -66,6 +66,12 @@ int event_probe(struct event_traits *traits, bool want_kernel);
 int event_open(struct event *event, const struct event_traits *traits,
                const struct event_shape *shape, pid_t tid);
 
+/* The two halves of it, for who has to note the descriptor before it takes the time that mapping
+ * takes. Where the second one fails the event is closed. */
+int event_open_unmapped(struct event *event, const struct event_traits *traits,
+                        const struct event_shape *shape, pid_t tid);
+int event_map(struct event *event, const struct event_shape *shape);
+
 /* What event_open maps for a ring of that size. */
 size_t event_mapping_bytes(size_t ring_bytes);
 
