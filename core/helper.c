@@ -37,8 +37,9 @@
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |            \
      CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
-/* The signal that the kernel sends us when the thread that made us ends. */
-#define SIGNAL_PARENT   SIGCHLD
+/* The signal that the kernel sends us when the thread that made us ends: one that a helper takes
+ * that somebody has stopped, too. */
+#define SIGNAL_PARENT   SIGCONT
 #define SIGNAL_SNAPSHOT SIGUSR1
 #define SIGNAL_PAUSE    SIGUSR2
 
@@ -111,29 +112,41 @@ static void watchdog_start(void)
         sys4(SYS_timer_settime, timer, 0, &each_second, NULL);
 }
 
-static void handler_set(int signal, kernel_signal_handler *handler)
+#define BIT(signal) kernel_signal_bit(signal)
+#define FAULTS                                                                                     \
+    (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP) | BIT(SIGABRT) |        \
+     BIT(SIGSYS))
+#define FIRST_SIGNALS (FAULTS | BIT(SIGNAL_PARENT))
+#define OUR_SIGNALS   (FIRST_SIGNALS | BIT(SIGNAL_SNAPSHOT) | BIT(SIGNAL_PAUSE) | BIT(SIGNAL_SECOND))
+#define OTHER_SIGNALS (0x7fffffffull & ~(OUR_SIGNALS | BIT(SIGKILL) | BIT(SIGSTOP)))
+
+static void handlers_set(uint64_t signals, kernel_signal_handler *handler)
 {
-    kernel_sigaction_set(signal, handler, SA_RESTART, 0);
+    for (int signal = 1; signal < 64; signal++)
+        if ((signals & BIT(signal)) != 0)
+            kernel_sigaction_set(signal, handler, SA_RESTART, 0);
+}
+
+static void signals_unblock(uint64_t signals)
+{
+    uint64_t blocked = ~signals;
+    sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof blocked);
+}
+
+/* What can't wait. All else is blocked from the task's start on. */
+static void first_signals_set(void)
+{
+    handlers_set(FAULTS, on_fault);
+    handlers_set(BIT(SIGNAL_PARENT), on_wake);
+    signals_unblock(FIRST_SIGNALS);
 }
 
 static void signals_set(void)
 {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
-    uint64_t blocked = ~0ull;
-    for (int signal = 1; signal < 32; signal++) /* the app's handlers are not ours */
-        if (signal != SIGKILL && signal != SIGSTOP)
-            handler_set(signal, KERNEL_SIGNAL_IGNORE);
-    for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++) {
-        handler_set(faults[i], on_fault);
-        blocked &= ~(1ull << (faults[i] - 1));
-    }
-    handler_set(SIGNAL_PARENT, on_wake);
-    handler_set(SIGNAL_SNAPSHOT, on_wake);
-    handler_set(SIGNAL_PAUSE, on_wake);
-    handler_set(SIGNAL_SECOND, on_second);
-    blocked &= ~(1ull << (SIGNAL_PARENT - 1) | 1ull << (SIGNAL_SNAPSHOT - 1) |
-                 1ull << (SIGNAL_PAUSE - 1) | 1ull << (SIGNAL_SECOND - 1));
-    sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof blocked);
+    handlers_set(OTHER_SIGNALS, KERNEL_SIGNAL_IGNORE); /* the app's handlers are not ours */
+    handlers_set(BIT(SIGNAL_SNAPSHOT) | BIT(SIGNAL_PAUSE), on_wake);
+    handlers_set(BIT(SIGNAL_SECOND), on_second);
+    signals_unblock(OUR_SIGNALS);
 }
 
 /* Closing a pipe's or socket's end matters to whoever waits for its other end; a terminal or a file
@@ -179,14 +192,13 @@ void helper_parent_watch(const struct helper *helper)
 static void task_state_set(void)
 {
     struct sched_attr attr = {.size = sizeof attr, .sched_policy = 0, .sched_runtime = SLICE_NS};
-    sys3(SYS_prctl, PR_SET_NAME, HELPER_NAME, 0);
     sys3(SYS_setpriority, PRIO_PROCESS, 0, NICE_WANTED); /* root, or RLIMIT_NICE; else it stays */
     attr.sched_nice = (int32_t)(20 - sys2(SYS_getpriority, PRIO_PROCESS, 0));
     sys3(SYS_sched_setattr, 0, &attr, 0);
 }
 
 /* What all threads of a process share. */
-static void process_state_set(const struct helper *helper)
+static void process_state_set(void)
 {
     struct rlimit no_core = {0, 0};
     signals_set();
@@ -194,12 +206,18 @@ static void process_state_set(const struct helper *helper)
      * scheduling group of our own where autogroups are on: 200 busy threads then leave us our part.
      */
     sys0(SYS_setsid);
-    helper_parent_watch(helper);
     sys4(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, NULL);
     limit_raise(RLIMIT_NOFILE);
     limit_raise(RLIMIT_MEMLOCK);
     limit_raise(RLIMIT_CPU);
     watchdog_start();
+}
+
+void helper_settle(const struct helper *helper)
+{
+    if (helper->kind == HELPER_APART)
+        process_state_set();
+    task_state_set();
 }
 
 /* Before anything else: somebody waits for it. 0 or -errno. */
@@ -220,8 +238,9 @@ static void entry_apart(void *argument)
     struct helper *helper = argument;
     helper_of_handlers = helper;
     come_apart(helper);
-    process_state_set(helper);
-    task_state_set();
+    first_signals_set();
+    sys3(SYS_prctl, PR_SET_NAME, HELPER_NAME, 0);
+    helper_parent_watch(helper);
     helper->run(helper->context);
     sys1(SYS_exit_group, 0);
     __builtin_unreachable();
@@ -232,7 +251,7 @@ static void entry_thread(void *argument)
 {
     struct helper *helper = argument;
     if (come_apart(helper) == 0) {
-        task_state_set();
+        sys3(SYS_prctl, PR_SET_NAME, HELPER_NAME, 0);
         helper->run(helper->context);
     }
     sys1(SYS_exit, 0);
@@ -313,9 +332,15 @@ int helper_start(struct helper *helper, enum helper_kind wanted, void (*run)(voi
 
 void helper_wait_apart(struct helper *helper)
 {
-    const struct timespec limit = {0, APART_WAIT_NS};
-    if (__atomic_load_n(&helper->is_apart, __ATOMIC_ACQUIRE) == 0)
-        sys4(SYS_futex, &helper->is_apart, FUTEX_WAIT, 0, &limit);
+    uint64_t end_ns = 0;
+    while (__atomic_load_n(&helper->is_apart, __ATOMIC_ACQUIRE) == 0) {
+        uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
+        end_ns = end_ns != 0 ? end_ns : now_ns + APART_WAIT_NS;
+        if (now_ns >= end_ns)
+            return;
+        const struct timespec left = {0, (long)(end_ns - now_ns)};
+        sys4(SYS_futex, &helper->is_apart, FUTEX_WAIT, 0, &left);
+    }
 }
 
 void helper_wake(struct helper *helper)
@@ -338,11 +363,24 @@ bool helper_wait_end(struct helper *helper, uint64_t timeout_ns)
     }
 }
 
-void helper_reap(struct helper *helper, pid_t pid)
+void helper_reap(const struct helper *helper, pid_t pid)
 {
     if (helper->kind == HELPER_APART)
         sys4(SYS_wait4, pid, NULL, __WCLONE, NULL);
-    memory_unmap(helper);
+}
+
+void helper_free(struct helper *helper)
+{
+    if (helper->memory != NULL)
+        memory_unmap(helper);
+}
+
+bool helper_is_child(const struct helper *helper)
+{
+    siginfo_t info;
+    pid_t pid = (pid_t)__atomic_load_n(&helper->tid, __ATOMIC_RELAXED);
+    return pid == 0 || helper->kind != HELPER_APART ||
+           sys5(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT | __WCLONE, NULL) == 0;
 }
 
 /* An ended child that can be waited for as one of ours can; it stays. 0: none. */

@@ -61,6 +61,10 @@ struct helper {
 int helper_start(struct helper *helper, enum helper_kind wanted, void (*run)(void *context),
                  void *context, bool keep_stderr);
 
+/* In the helper, which is to live on: gets it all signals, a session of its own, limits, a share of
+ * the processor and a watchdog. A process that ends at once need not wait for all that. */
+void helper_settle(const struct helper *helper);
+
 /* From the app, right after the start: waits, but not for long, until the helper holds none of the
  * app's descriptors any more. Else a program that ends at once would leave sockets, locks and pipes
  * open in it for a moment. */
@@ -72,9 +76,15 @@ void helper_wake(struct helper *helper);
 /* From the app: waits until the helper has ended, at the most TIMEOUT_NS. True if it has. */
 bool helper_wait_end(struct helper *helper, uint64_t timeout_ns);
 
-/* From the app, once the helper has ended: lets the kernel forget it, and frees its stack. PID is
- * what its tid was. */
-void helper_reap(struct helper *helper, pid_t pid);
+/* From the app: is the helper, if it lives, this process's? A copy of the process that a raw clone
+ * made in a pid namespace of its own may have the same pid. */
+bool helper_is_child(const struct helper *helper);
+
+/* From the app, once the helper has ended: lets the kernel forget it. PID is what its tid was. */
+void helper_reap(const struct helper *helper, pid_t pid);
+
+/* From the app, once the helper has ended, where the process goes on: frees its stack. */
+void helper_free(struct helper *helper);
 
 /* Takes leave of the helpers of programs that this process was before an exec: nobody else would.
  * For a thread of the app; never waits. */

@@ -44,6 +44,12 @@ uint32_t mailbox_used(const struct mailbox *mailbox)
     return __atomic_load_n(&mailbox->used, __ATOMIC_RELAXED);
 }
 
+const struct birth *mailbox_peek(const struct mailbox *mailbox, uint32_t index)
+{
+    const struct mailbox_slot *slot = &mailbox->slots[index];
+    return __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == MAILBOX_BORN ? &slot->birth : NULL;
+}
+
 bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth)
 {
     struct mailbox_slot *slot = &mailbox->slots[index];

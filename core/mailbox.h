@@ -69,6 +69,10 @@ uint32_t mailbox_post(struct mailbox *mailbox, struct mailbox_slot *slot);
  */
 uint32_t mailbox_used(const struct mailbox *mailbox);
 
+/* Shows a waiting birth in slot INDEX, to the helper, which leaves it there; NULL where there is
+ * none. */
+const struct birth *mailbox_peek(const struct mailbox *mailbox, uint32_t index);
+
 /* Takes a waiting birth out of slot INDEX. False where there is none. */
 bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth);
 

@@ -12,6 +12,7 @@
 #include "collector.h"
 #include "follow.h"
 #include "housekeeping.h"
+#include "nap.h"
 #include "publish.h"
 #include "seccomp_filter.h"
 #include "sys.h"
@@ -322,6 +323,12 @@ void session_run(void *context)
 {
     struct session *session = context;
     static struct run run; /* a forked child's helper begins it anew */
+    if (nap_until_asked(session)) {
+        session->finish_result = -ENODATA;
+        __atomic_store_n(&session->progress, SESSION_DONE, __ATOMIC_RELEASE);
+        return;
+    }
+    helper_settle(&session->helper);
     run = (struct run){0};
     if (!run_init(&run, session)) {
         publisher_fail(&run.publisher, -ENOMEM);

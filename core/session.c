@@ -156,6 +156,26 @@ static bool inherited_filters_kill(struct session *session)
     return error == 0 && own.seccomp_mode != 0 && seccomp_filter_inherited_kills();
 }
 
+/* What the kernel grants, and what there is in this process already: nothing in a child that was
+ * just forked. 0 or -errno, after one line on stderr. */
+static int surroundings_ask(struct session *session)
+{
+    int result = engine_choose(&session->traits, &session->config, &session->timers);
+    if (result != 0) {
+        refusal_tell(result, "the kernel refuses sampling events", probe_remedy(result));
+        return result;
+    }
+    session->granted_to = (uint32_t)sys0(SYS_geteuid);
+    session->period_ns = engine_period_ns(&session->traits, session->config.rate_hz);
+    if (session->traits.kernel_refusal != 0 || session->traits.perf_refusal != 0)
+        session->paranoid = number_file_read_signed("/proc/sys/kernel/perf_event_paranoid", 2);
+    if (session->traits.kernel_refusal != 0)
+        kernel_refusal_tell(session);
+    helper_reap_former();
+    session->had_threads = has_other_threads();
+    return 0;
+}
+
 int session_start(struct session *session, char *const *environment)
 {
     if (session->given_up || session->hushed)
@@ -169,19 +189,12 @@ int session_start(struct session *session, char *const *environment)
     session->app_pid = (pid_t)sys0(SYS_getpid);
     session->seed = sampling_mix(sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)session->app_pid << 36);
     out_path_expand(session, environment);
-    int result = engine_choose(&session->traits, &session->config, &session->timers);
+    int result = session->is_copy ? 0 : surroundings_ask(session);
+    session->is_copy = false;
     if (result != 0) {
-        refusal_tell(result, "the kernel refuses sampling events", probe_remedy(result));
         session->app_pid = 0;
         return result;
     }
-    session->period_ns = engine_period_ns(&session->traits, session->config.rate_hz);
-    if (session->traits.kernel_refusal != 0 || session->traits.perf_refusal != 0)
-        session->paranoid = number_file_read_signed("/proc/sys/kernel/perf_event_paranoid", 2);
-    if (session->traits.kernel_refusal != 0)
-        kernel_refusal_tell(session);
-    helper_reap_former();
-    session->had_threads = has_other_threads();
     result = helper_start(&session->helper, session->helper_wanted, session_run, session,
                           session->config.summary);
     if (result != 0) {
@@ -212,6 +225,9 @@ static void forget(struct session *session)
 
 void session_abandon(struct session *session, struct quiet_fork fork)
 {
+    session->is_copy = session->app_pid != 0 && !session->traits.by_timer && session->follow_asked == 0 &&
+                       session->granted_to == (uint32_t)sys0(SYS_geteuid);
+    session->had_threads = false;
     session->app_pid = 0;
     /* A copy of libunwind with a lock taken would never come free. */
     if (!quiet_is_sure(&session->quiet, fork))
@@ -271,7 +287,7 @@ void session_end(struct session *session)
     /* Without a call the helper can't be woken, nor waited for; it outlives the app. */
     if (__atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0)
         __atomic_store_n(&session->finish_wanted, SESSION_ENDS, __ATOMIC_RELEASE);
-    if (!session_is_mine(session))
+    if (!session_is_mine(session) || !helper_is_child(&session->helper))
         return;
     finish(session, SESSION_ENDS);
     helper_reap_former();
@@ -287,6 +303,7 @@ int session_stop(struct session *session)
     session->given_up = result == -ETIMEDOUT;
     if (session->given_up)
         return result;
+    helper_free(&session->helper);
     quiet_resign(&session->quiet);
     session_discard_births(session);
     timers_close(&session->timers);
@@ -390,8 +407,11 @@ bool session_hush(struct session *session)
 {
     if (!session_is_mine(session))
         return true;
-    if (session_ends_at_seccomp(session))
+    if (session_ends_at_seccomp(session)) {
         session_end(session);
+        if (__atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE) == 0)
+            helper_free(&session->helper);
+    }
     timers_silence(&session->timers, true);
     return __atomic_exchange_n(&session->hushed, 1, __ATOMIC_SEQ_CST) != 0;
 }

@@ -66,6 +66,8 @@ struct session {
     pid_t app_pid; /* 0: no session */
     struct event_traits traits;
     uint64_t period_ns;
+    uint32_t granted_to;      /* the user that the kernel grants these */
+    bool is_copy;             /* a forked child's, of one whose traits hold for the child as well */
     int64_t paranoid;         /* kernel.perf_event_paranoid, where kernel samples are refused */
     bool refusal_told;        /* of kernel samples; a forked child need not say it again */
     pid_t first_tid;          /* of the thread that started it */
@@ -77,9 +79,6 @@ struct session {
     uint64_t births;          /* how many have drawn one */
     struct helper helper;
     struct timers timers;
-    struct mailbox mailbox;
-    struct labels labels; /* both sides'; they outlast sessions */
-
     struct quiet quiet; /* between the helper and forking threads */
 
     /* said by the app */
@@ -101,6 +100,10 @@ struct session {
     uint64_t writings;         /* of files, in all sessions of this process: %n in the next */
     int finish_result; /* of the last writing: 0 or -errno, -ENODATA where there was nothing */
     char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
+
+    /* Both sides'. Large, and so the last: a forked child copies the pages that it writes to. */
+    struct mailbox mailbox;
+    struct labels labels; /* they outlast sessions */
 };
 
 /*

@@ -71,6 +71,7 @@ static int end_status(void)
 static void look_around(void *context)
 {
     struct notes *found = context;
+    helper_settle(found->helper);
     found->pid = (pid_t)sys0(SYS_getpid);
     found->parent = (pid_t)sys0(SYS_getppid);
     found->lowest_fd = sys_open("/dev/null", O_RDONLY, 0);
@@ -93,6 +94,7 @@ TEST(it_runs_and_ends)
     CHECK_STR(notes.name, "selfsample");
     void *memory = helper.memory;
     helper_reap(&helper, notes.pid);
+    helper_free(&helper);
     CHECK(helper.memory == NULL);
     unsigned char resident;
     CHECK(mincore(memory, 4096, &resident) == -1 && errno == ENOMEM);
@@ -147,6 +149,7 @@ TEST(whoever_reads_our_stderr_sees_its_end)
 static void wait_to_go(void *context)
 {
     struct notes *found = context;
+    helper_settle(found->helper);
     while (__atomic_load_n(&found->go, __ATOMIC_ACQUIRE) == 0) {
         uint32_t wakes = helper_wakes(found->helper);
         if (__atomic_load_n(&found->go, __ATOMIC_ACQUIRE) == 0)
@@ -246,7 +249,7 @@ TEST(its_signals_are_its_own)
     for (int signal = 1; signal < 32; signal++)
         CHECK_I64(sigismember(&now, signal), sigismember(&before, signal));
     static const int open[] = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL,  SIGTRAP,
-                               SIGABRT, SIGSYS, SIGCHLD, SIGUSR1, SIGUSR2};
+                               SIGABRT, SIGSYS, SIGCONT, SIGUSR1, SIGUSR2};
     uint64_t expected = ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
     for (unsigned i = 0; i < sizeof open / sizeof *open; i++)
         expected &= ~(1ull << (open[i] - 1));
@@ -341,6 +344,7 @@ TEST(a_thread_is_apart_where_it_can_be)
     close(mine);
     void *memory = helper.memory;
     helper_reap(&helper, 0);
+    helper_free(&helper);
     unsigned char resident;
     CHECK(mincore(memory, 4096, &resident) == -1 && errno == ENOMEM);
 }
@@ -365,6 +369,7 @@ TEST(a_threads_time_is_in_the_process_clock)
     CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
     CHECK(notes.done >= 20);
     helper_reap(&helper, 0);
+    helper_free(&helper);
 }
 
 TEST(former_helpers_are_reaped_and_nobody_else)
@@ -409,6 +414,7 @@ static void wait_for_ever(void *context)
     struct notes *found = context;
     sigset_t all;
     uint32_t lock = 1;
+    helper_settle(found->helper);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     found->done = 1;

@@ -1,0 +1,129 @@
+/* nap: when the helper sleeps first, and when it has nothing to do afterwards. */
+#include "nap.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define PERIOD_NS 2000000u
+
+/* Of this process, as if it were the helper's app; its thread has posted its event. */
+static struct session *session_or_skip(void)
+{
+    static struct session session;
+    memset(&session, 0, sizeof session);
+    session.app_pid = getpid();
+    session.period_ns = PERIOD_NS;
+    session.config.rate_hz = 1000000000u / PERIOD_NS;
+    session.helper.tid = 1;
+    session.helper.app_pid = getppid(); /* the helper's parent is alive */
+    if (event_probe(&session.traits, false) != 0)
+        SKIP("the kernel refuses perf_event_open");
+    session_open_first(&session);
+    return &session;
+}
+
+static struct birth *birth_of(struct session *session)
+{
+    return &session->mailbox.slots[0].birth;
+}
+
+static uint64_t now_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void burn(uint64_t ns)
+{
+    uint64_t end_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) + ns;
+    while (now_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
+        continue;
+}
+
+static void ends_early(struct session *session)
+{
+    session->finish_wanted = SESSION_ENDS;
+}
+
+static bool nap(struct session *session)
+{
+    bool nothing = nap_until_asked(session);
+    session_discard_births(session);
+    return nothing;
+}
+
+/* A period that is drawn short may give one all the same. */
+TEST(a_process_that_ends_without_a_sample_needs_nothing)
+{
+    bool nothing = false;
+    for (int i = 0; i < 50 && !nothing; i++) {
+        struct session *session = session_or_skip();
+        ends_early(session);
+        nothing = nap(session);
+    }
+    CHECK(nothing);
+}
+
+TEST(a_sample_is_to_be_written)
+{
+    struct session *session = session_or_skip();
+    burn(3 * PERIOD_NS);
+    ends_early(session);
+    CHECK(!nap(session));
+}
+
+TEST(whoever_wants_a_summary_gets_one)
+{
+    struct session *session = session_or_skip();
+    session->config.summary = true;
+    ends_early(session);
+    CHECK(!nap(session));
+    session = session_or_skip();
+    strcpy(session->config.report_path, "/nowhere");
+    ends_early(session);
+    CHECK(!nap(session));
+}
+
+TEST(a_process_that_is_gone_needs_nothing)
+{
+    bool nothing = false;
+    for (int i = 0; i < 50 && !nothing; i++) {
+        struct session *session = session_or_skip();
+        session->helper.app_pid = getppid() + 1;
+        nothing = nap(session);
+    }
+    CHECK(nothing);
+}
+
+TEST(it_sleeps_no_longer_than_the_ring_bears)
+{
+    struct session *session = session_or_skip();
+    birth_of(session)->period_ns = PERIOD_NS;
+    uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
+    CHECK(!nap_until_asked(session));
+    uint64_t long_ns = now_ns(CLOCK_MONOTONIC) - start_ns;
+    CHECK(long_ns >= 1000000);
+    uint64_t least_ns = UINT64_MAX;
+    for (int i = 0; i < 20; i++) {
+        birth_of(session)->period_ns = 10000;
+        start_ns = now_ns(CLOCK_MONOTONIC);
+        CHECK(!nap_until_asked(session));
+        uint64_t short_ns = now_ns(CLOCK_MONOTONIC) - start_ns;
+        least_ns = short_ns < least_ns ? short_ns : least_ns;
+    }
+    CHECK(least_ns >= 40000 && least_ns < 1000000);
+    session_discard_births(session);
+}
+
+TEST(it_waits_for_the_first_birth)
+{
+    struct session *session = session_or_skip();
+    session_discard_births(session);
+    uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
+    CHECK(!nap_until_asked(session));
+    CHECK(now_ns(CLOCK_MONOTONIC) - start_ns >= 100000);
+}
