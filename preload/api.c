@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <time.h>
 
 #include "../core/sys.h"
@@ -71,6 +72,30 @@ EXPORT const char *selfsample_version(void)
         SELFSAMPLE_VERSION_PATCH);
 }
 
+/* A thread that takes its turn: with errno as it was, and not to be cancelled in the midst of it,
+ * which would leave the lock to nobody. Nothing in a turn is a cancellation point, so that it need
+ * not be disabled, at whose end glibc 2.36 forgets to give a cancelled thread its result. */
+struct turn {
+    int error, cancel_type;
+    int result; /* of api_lock */
+};
+
+static struct turn turn_begin(void)
+{
+    struct turn turn = {.error = errno};
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &turn.cancel_type);
+    turn.result = api_lock();
+    return turn;
+}
+
+static void turn_end(const struct turn *turn)
+{
+    if (turn->result == 0)
+        api_unlock();
+    pthread_setcanceltype(turn->cancel_type, NULL);
+    errno = turn->error;
+}
+
 static int start_locked(void)
 {
     if (session_is_mine(&session))
@@ -95,16 +120,12 @@ static int resume_locked(void)
     return session_pause(&session, false);
 }
 
-/* In turn with the other calls, and with errno as it was. */
+/* In turn with the other calls. */
 static int in_turn(int (*call)(void))
 {
-    int error = errno;
-    int result = api_lock();
-    if (result == 0) {
-        result = call();
-        api_unlock();
-    }
-    errno = error;
+    struct turn turn = turn_begin();
+    int result = turn.result == 0 ? call() : turn.result;
+    turn_end(&turn);
     return result;
 }
 
@@ -132,11 +153,10 @@ EXPORT int selfsample_snapshot(const char *path)
 {
     if (path != NULL && path[0] == '\0')
         return -EISDIR;
-    int result = api_lock();
-    if (result == 0) {
-        result = session_snapshot(&session, path != NULL ? path : "");
-        api_unlock();
-    }
+    struct turn turn = turn_begin();
+    int result =
+        turn.result == 0 ? session_snapshot(&session, path != NULL ? path : "") : turn.result;
+    turn_end(&turn);
     return result;
 }
 

@@ -37,6 +37,14 @@ def test_labels():
 
 
 @test
+def test_threads_cancelled_in_calls():
+    """No lock is left behind: the calls of others, and the exit, need not wait for one."""
+    result = both(api(), "cancelled")
+    expect(result.elapsed < 10, f"it took {result.elapsed:.1f} s")
+    measured(result.profile.share("counted") > 0, str(result))
+
+
+@test
 def test_labels_of_threads_none():
     """Without threads' names the label is the first frame."""
     profile = run(api(), "labels", options={"THREADS": "none"}).profile

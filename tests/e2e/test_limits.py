@@ -7,7 +7,7 @@ import resource
 import shutil
 from pathlib import Path
 
-from harness import (both, expect, library, main, measured, near_ms, need_root, private_directory,
+from harness import (both, expect, library, main, measured, near_ms, need, need_root, private_directory,
                      program, run, test, top_directory, wait_helper, wait_until)
 
 MIB = 1 << 20
@@ -72,6 +72,18 @@ def test_namespaces_as_bare(way):
         result = both(program("namespaces"), way, 200000, user=user)
         result.quiet()
         near_ms(max(p.total() for p in result.profiles), 200, 25, "samples")
+
+
+@test
+def test_child_of_the_same_number():
+    """A copy of the process in a pid namespace of its own does not wait for the process's helper."""
+    need_root()
+    need("unshare")
+    result = both(program("namespaces"), "nested", 200000,
+                  launcher=["unshare", "-fp", "--mount-proc", "--kill-child"])
+    expect(result.stdout == b"child: 1, in time: 1\n", str(result))
+    profiles = [p for p in result.profiles if "namespaces" in p.path.name]
+    near_ms(max(p.total() for p in profiles), 200, 25, "samples")
 
 
 @test

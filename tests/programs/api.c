@@ -340,6 +340,35 @@ static int attacked(void)
     return 0;
 }
 
+static void *pausing(void *unused)
+{
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    for (;;) {
+        selfsample_pause();
+        selfsample_resume();
+    }
+    return unused;
+}
+
+/* Threads are cancelled in the midst of calls; others then make theirs. */
+static int cancelled(void)
+{
+    int count = 0;
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        void *result;
+        pthread_create(&thread, NULL, pausing, NULL);
+        usleep(3000);
+        pthread_cancel(thread);
+        pthread_join(thread, &result);
+        count += result == PTHREAD_CANCELED;
+    }
+    check(selfsample_resume(), "resume");
+    counted(200000);
+    printf("cancelled: %d\n", count);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
@@ -349,7 +378,7 @@ int main(int argc, char **argv)
     } ways[] = {{"labels", labels},     {"fast", fast},         {"price", price},
                 {"pauses", pauses},     {"snapshot", snapshot}, {"together", together},
                 {"forks", forks},       {"errors", errors},     {"many", many},
-                {"attacked", attacked}, {"handler", handler}};
+                {"attacked", attacked}, {"handler", handler},   {"cancelled", cancelled}};
     for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strcmp(how, ways[i].name) == 0)
             return ways[i].run();

@@ -5,12 +5,14 @@
 #include "helper.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/single_threaded.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -400,6 +402,39 @@ TEST(it_cannot_be_started_without_memory)
     CHECK(helper.memory == NULL);
     CHECK_U64(helper.tid, 0);
     CHECK(helper_wait_end(&helper, 0)); /* of one that never was */
+}
+
+static void on_alarm(int unused)
+{
+    (void)unused;
+}
+
+static void *come_apart_late(void *unused)
+{
+    usleep(100000);
+    __atomic_store_n(&helper.is_apart, 1, __ATOMIC_RELEASE);
+    sys3(SYS_futex, &helper.is_apart, 1 /* FUTEX_WAKE */, 1);
+    return unused;
+}
+
+TEST(the_wait_for_it_outlives_signals)
+{
+    const struct sigaction action = {.sa_handler = on_alarm};
+    const struct itimerval often = {{0, 5000}, {0, 5000}}, never = {{0, 0}, {0, 0}};
+    sigset_t alarms;
+    pthread_t thread;
+    helper = (struct helper){0};
+    sigaction(SIGALRM, &action, NULL);
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* in the other thread, which inherits that */
+    REQUIRE(pthread_create(&thread, NULL, come_apart_late, NULL) == 0);
+    pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    helper_wait_apart(&helper);
+    CHECK_U64(helper.is_apart, 1);
+    setitimer(ITIMER_REAL, &never, NULL);
+    pthread_join(thread, NULL);
 }
 
 static void note_giving_up(void *context)
