@@ -180,7 +180,7 @@ CHECK_SAN := address,undefined
 RULES     := scripts/check-core-symbols scripts/check-folders scripts/check-glibc
 RUN_TESTS  = B=$(B) CC='$(CC)' $(PYTHON) scripts/run-tests
 
-.PHONY: check check-unit check-e2e check-rules unit-sanitized
+.PHONY: check check-unit check-e2e check-rules check-large unit-sanitized
 check: all unit unit-sanitized
 	$(Q)$(RUN_TESTS) $(RULES) $(UNIT_TESTS) $(UNIT_TESTS:$(U)/%=$(B)/san-$(subst $(comma),-,$(CHECK_SAN))/%) tests/e2e
 
@@ -189,6 +189,11 @@ check-unit: unit
 
 check-e2e: all
 	$(Q)$(RUN_TESTS) $(if $(T),$(T),tests/e2e)
+
+# Cases whose full size takes minutes and gigabytes.
+LARGE_TESTS := tests/e2e/test_fork.py tests/e2e/test_dlopen.py
+check-large: all
+	$(Q)E2E_LARGE=1 $(RUN_TESTS) --timeout 1800 $(LARGE_TESTS)
 
 check-rules: all
 	$(Q)$(RUN_TESTS) $(RULES)
@@ -319,6 +324,7 @@ help:
 	@echo 'make check         all tests: rules, unit (plain and sanitized), end to end'
 	@echo 'make check-unit    unit tests alone; also SAN=address,undefined or SAN=thread'
 	@echo 'make check-e2e     end-to-end tests alone; T=tests/e2e/test_x.py: that one'
+	@echo 'make check-large   cases of forks, memory and exceptions in full size: minutes, and 12 GB of memory'
 	@echo 'make check-rules   what may call, export and include what'
 	@echo 'make environments  the table of README: what is had where something is refused; as root'
 	@echo 'make arm64         the library for AArch64, in $(B)/arm64; check-arm64: its unit tests, under qemu'

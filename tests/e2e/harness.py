@@ -532,6 +532,11 @@ def _label(value):
     return value[0] if isinstance(value, tuple) else getattr(value, "name", value)
 
 
+def at_scale(everyday, large):
+    """The size of a case: the second one where E2E_LARGE=1 asks for it (make check-large)."""
+    return large if os.environ.get("E2E_LARGE") == "1" else everyday
+
+
 def test(function=None, *, each=None, who=None):
     """Registers a test; with each=[...], one per value, which it gets as its argument; with
     who=[...], one per identity, which it gets as the argument before that."""

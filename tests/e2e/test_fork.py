@@ -4,10 +4,11 @@
 import os
 import time
 
-from harness import (EVERYONE, Off, Skip, bare, both, expect, helpers, main, measured, near_ms, program, run,
-                     same, test)
+from harness import (EVERYONE, Off, Skip, at_scale, bare, both, expect, helpers, main, measured, near_ms,
+                     program, run, same, test)
 
-BIG_MB = 512
+BIG_MB = at_scale(512, 4096)
+CHILDREN = at_scale(600, 2000)
 
 
 def by_program(result, name):
@@ -52,8 +53,8 @@ def test_forks_under_load():
 @test
 def test_forks_among_four_burners():
     """Many children that allocate and leave at once: none hangs or crashes."""
-    result = both(program("forkburn"), 600, 4, 0, timeout=120)
-    expect(result.stdout == b"600 children, 0 bad\n", str(result))
+    result = both(program("forkburn"), CHILDREN, 4, 0, timeout=600)
+    expect(result.stdout == b"%d children, 0 bad\n" % CHILDREN, str(result))
     result.quiet()
     parents = [p for p in result.profiles if p.share("in_burner") > 0.5]
     expect(len(parents) == 1, f"{len(parents)} profiles of the parent")
@@ -69,7 +70,7 @@ def test_fork_with_much_memory():
     medians_us = []
     for preload in (False, True):
         result = run(program("bigfork"), BIG_MB, 15, "median", preload=preload,
-                     options={"RATE": 9999})
+                     options={"RATE": 9999}, timeout=300)
         expect(result.status == 0 and result.stdout == b"forked\n", str(result))
         result.quiet()
         medians_us.append(int((result.directory / "median").read_text()))
