@@ -19,6 +19,8 @@
 #define LEAST_RING_BYTES   (16u * 1024)
 #define BIRTH_SPARE_BYTES  48u /* of each, for other records */
 
+#define DESCRIPTORS_ASKED 32u /* about so many are remembered */
+
 /* A helper that many births wait for is woken before its time: their rings hold locked memory. */
 #define BIRTHS_TO_WAKE 48u
 
@@ -47,8 +49,6 @@ static int slot_open_event(const struct session *session, struct mailbox_slot *s
     slot->own_id = event->id;
     if (result == 0)
         result = event_map(event, shape);
-    if (result != 0)
-        slot->own_id = 0;
     return result;
 }
 
@@ -127,10 +127,6 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
     if (event.mapping != NULL)
         engine_enable(&event, &session->timers);
     event_close_shared_fd(event.fd, event.id);
-    /* The slot may be another thread's by now. */
-    uint64_t own_id = event.id;
-    __atomic_compare_exchange_n(&slot->own_id, &own_id, 0, false, __ATOMIC_RELAXED,
-                                __ATOMIC_RELAXED);
     return waiting;
 }
 
@@ -194,12 +190,31 @@ void session_tell_end(struct session *session)
         helper_wake(&session->helper);
 }
 
+/*
+ * A fork copies the descriptors first and the memory later. So a slot may tell of an event that is
+ * younger than the copies, while a copy's own slot says that it was closed: all that slots remember
+ * is compared. Descriptors are few, slots many: the kernel is asked once for each of the former.
+ */
 void session_close_births(const struct session *session)
 {
     const struct mailbox *mailbox = &session->mailbox;
-    for (uint32_t i = 0; i < mailbox_used(mailbox); i++)
-        if (mailbox->slots[i].own_id != 0)
-            event_close_shared_fd(mailbox->slots[i].own_fd, mailbox->slots[i].own_id);
+    struct {
+        int fd;
+        uint64_t id;
+    } asked[DESCRIPTORS_ASKED], *here;
+    for (uint32_t i = 0; i < DESCRIPTORS_ASKED; i++)
+        asked[i].fd = -1;
+    for (uint32_t i = 0; i < mailbox_used(mailbox); i++) {
+        const struct mailbox_slot *slot = &mailbox->slots[i];
+        if (slot->own_id == 0)
+            continue;
+        here = &asked[(uint32_t)slot->own_fd % DESCRIPTORS_ASKED];
+        if (here->fd != slot->own_fd)
+            here->id = event_id(slot->own_fd);
+        here->fd = slot->own_fd;
+        if (here->id == slot->own_id)
+            sys_close(slot->own_fd);
+    }
 }
 
 void session_discard_births(struct session *session)

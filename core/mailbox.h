@@ -42,8 +42,8 @@ struct birth {
 struct mailbox_slot {
     uint32_t state; /* enum mailbox_state, atomic */
     struct birth birth;
-    uint64_t own_id; /* of the new thread's event while the app's table has it; 0: none */
-    int own_fd;      /* its descriptor there */
+    uint64_t own_id; /* of the last thread's event; 0: it had none */
+    int own_fd;      /* its descriptor in the app's table, which is closed soon after its birth */
     void *routine;   /* what the thread is to run, and with what; the creator's and the thread's */
     void *argument;
     bool blocks_signal; /* its maker thinks that it has the timers' signal blocked */

@@ -225,7 +225,8 @@ static void forget(struct session *session)
 
 void session_abandon(struct session *session, struct quiet_fork fork)
 {
-    session->is_copy = session->app_pid != 0 && !session->traits.by_timer && session->follow_asked == 0 &&
+    session->is_copy = session->app_pid != 0 && !session->hushed && !session->traits.by_timer &&
+                       session->follow_asked == 0 &&
                        session->granted_to == (uint32_t)sys0(SYS_geteuid);
     session->had_threads = false;
     session->app_pid = 0;
