@@ -177,11 +177,8 @@ static enum step step_register(struct walk *walk, struct cfi_rule rule)
 {
     if (rule.words == 0 || walk->registers == NULL)
         return STEP_HAND_OVER;
-    walk->place.ip = walk->registers[rule.base];
-    walk->place.sp += (uint64_t)(int64_t)rule.offset;
-    walk->is_return = true;
-    walk->registers = NULL;
-    return walk->place.ip == 0 ? STEP_ROOT : STEP_DONE;
+    return step_to(walk, walk->registers[rule.base],
+                   walk->place.sp + (uint64_t)(int64_t)rule.offset, walk->place.fp);
 }
 
 /* To what a signal interrupted. */
