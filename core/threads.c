@@ -276,14 +276,20 @@ int thread_open_settled(struct threads *threads, const struct thread *thread, st
         shape_fit_stack(shape);
         int result = event_open(settled, threads->plan.traits, shape, thread->tid);
         /* EPERM may mean that the locked memory is used up: less of it may do. */
-        if (result == 0 && descriptor_is_spare(settled->fd)) {
-            engine_close(settled);
-            return -EMFILE;
-        }
         if (result != -EPERM || shape->ring_bytes <= RING_BYTES_MIN)
             return result;
         shape->ring_bytes /= 2;
     }
+}
+
+/* The last descriptors are for the end's work. The mapping keeps the event without one; its period
+ * then stays as it is, and what it counts after the last sample is not known. */
+static void descriptor_spare(struct event *event)
+{
+    if (!descriptor_is_spare(event->fd))
+        return;
+    sys_close(event->fd);
+    event->fd = -1;
 }
 
 void thread_replace(struct thread *thread, const struct event *settled,
@@ -294,6 +300,7 @@ void thread_replace(struct thread *thread, const struct event *settled,
     thread->needed_bytes = thread->needs_noted = 0;
     engine_close(&thread->event);
     thread->event = *settled;
+    descriptor_spare(&thread->event);
     thread->ring = ring_over(settled->mapping, settled->mapping_bytes);
     thread->settled = true;
     thread->one_in = 1;
@@ -378,6 +385,8 @@ void thread_unsilence(struct threads *threads, struct thread *thread)
         thread->count_ns = count_ns;
         thread_stolen_ns(threads, thread, count_ns, UINT64_MAX);
     }
+    if (thread->event.fd < 0)
+        return;
     thread->period_ns = sampling_settled_period_ns(threads->plan.period_ns, random_next(threads));
     event_set_period(&thread->event, thread->period_ns);
     thread->period_is_new = true;

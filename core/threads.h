@@ -135,8 +135,9 @@ void threads_retire(struct threads *threads, struct thread *thread);
 int thread_open_settled(struct threads *threads, const struct thread *thread, struct event *settled,
                         struct event_shape *shape);
 
-/* Ends the old event of THREAD and goes on with SETTLED, which began to count when the thread's CPU
- * clock stood at BASE_CPU_NS (0: not known). */
+/* Ends the old event of THREAD and goes on with SETTLED (which may lose its descriptor: the last
+ * ones are kept for other work), which began to count when the thread's CPU clock stood at
+ * BASE_CPU_NS (0: not known). */
 void thread_replace(struct thread *thread, const struct event *settled,
                     const struct event_shape *shape, uint64_t base_cpu_ns);
 

@@ -213,6 +213,37 @@ TEST(stacks_that_the_first_copy_cut_get_a_large_one_at_once)
     }
 }
 
+/* Its mapping keeps it; what needs a descriptor does nothing then. */
+TEST(an_event_goes_without_one_of_the_last_descriptors)
+{
+    struct rlimit before, few;
+    struct event_shape shape;
+    struct threads threads = table(8 * MIB);
+    events_or_skip();
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    int lowest_fd = dup(0);
+    REQUIRE(lowest_fd >= 0);
+    close(lowest_fd);
+    few = before;
+    few.rlim_cur = (rlim_t)lowest_fd + 1;
+    setrlimit(RLIMIT_NOFILE, &few);
+    struct thread *thread = settled(&threads, 1, &shape);
+    refit(&threads, thread);
+    int fd = dup(0);
+    setrlimit(RLIMIT_NOFILE, &before);
+    CHECK_I64(fd, lowest_fd);
+    close(fd);
+    CHECK(thread->settled && thread->event.mapping != NULL);
+    CHECK_I64(thread->event.fd, -1);
+    uint64_t period_ns = thread->period_ns;
+    thread->samples_since_draw = 1000;
+    thread_redraw_period(&threads, thread);
+    thread_silence(thread);
+    thread_unsilence(&threads, thread);
+    CHECK_U64(thread->period_ns, period_ns);
+    event_close(&thread->event);
+}
+
 TEST(a_thread_that_has_ended_cannot_be_settled)
 {
     struct event event;
