@@ -63,4 +63,16 @@ ALWAYS_INLINE long argument(int argc, char **argv, int index, long otherwise)
     return argc > index ? strtol(argv[index], NULL, 10) : otherwise;
 }
 
+/* Defines main: calls of WORK, with a slice that fits no round period, for argv[1] ms of CPU time.
+ */
+#define MAIN_OF(work)                                                                              \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        long end_ns = thread_cpu_ns() + argument(argc, argv, 1, 1000) * 1000000L;                  \
+        while (thread_cpu_ns() < end_ns)                                                           \
+            work(1370);                                                                            \
+        puts("done");                                                                              \
+        return 0;                                                                                  \
+    }
+
 #endif

@@ -30,12 +30,4 @@ OWN_FRAME void work(long slice_us)
     NOT_LAST();
 }
 
-int main(int argc, char **argv)
-{
-    long end_ns = thread_cpu_ns() + argument(argc, argv, 1, 1000) * 1000000L;
-
-    while (thread_cpu_ns() < end_ns)
-        work(1370);
-    puts("done");
-    return 0;
-}
+MAIN_OF(work)

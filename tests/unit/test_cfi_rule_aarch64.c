@@ -2,9 +2,7 @@
 #include "cfi_rule.h"
 
 #include "arch.h"
-#include "check.h"
-
-#define START 0x1000u
+#include "cfi_rule_fixture.h"
 
 /* What every CIE of AArch64 begins with: CFA = sp; the return address is in x30. */
 #define CIE_USUAL "\x0c\x1f\x00"
@@ -28,17 +26,6 @@ static struct cfi_rule rule_at(const char *fde, size_t fde_bytes, uint64_t vaddr
 
 /* The rule of the INDEXth instruction; FDE is a literal. */
 #define RULE(fde, index) rule_at(fde, sizeof(fde) - 1, START + 4 * (index))
-
-static void check_rule(int line, struct cfi_rule rule, enum cfi_rule_kind kind, unsigned base,
-                       int offset, int words, enum cfi_rule_fp fp, int fp_words)
-{
-    if (rule.kind != kind || rule.base != base || rule.offset != offset || rule.words != words ||
-        rule.fp != fp || rule.fp_words != fp_words)
-        check_fail(__FILE__, line, "kind %u base %u offset %d words %d fp %u at %d", rule.kind,
-                   rule.base, rule.offset, rule.words, rule.fp, rule.fp_words);
-}
-
-#define CHECK_RULE(...) check_rule(__LINE__, __VA_ARGS__)
 
 enum { SP = 31, FP = 29 }; /* asm/perf_regs.h, too */
 

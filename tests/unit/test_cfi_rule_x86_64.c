@@ -5,9 +5,7 @@
 
 #include "arch.h"
 #include "cfi_expression.h"
-#include "check.h"
-
-#define START 0x1000u
+#include "cfi_rule_fixture.h"
 
 /* What every CIE of x86-64 begins with: CFA = rsp + 8, return address at CFA - 8. */
 #define CIE_USUAL "\x0c\x07\x08\x90\x01"
@@ -35,16 +33,6 @@ static struct cfi_rule rule_at_ip(const char *cie, size_t cie_bytes, const char 
 #define RULE(fde, at)                                                                              \
     rule_at_ip(CIE_USUAL, sizeof CIE_USUAL - 1, fde, sizeof(fde) - 1, START + (at), false)
 
-static void check_rule(int line, struct cfi_rule rule, enum cfi_rule_kind kind, unsigned base,
-                       int offset, int words, enum cfi_rule_fp fp, int fp_words)
-{
-    if (rule.kind != kind || rule.base != base || rule.offset != offset || rule.words != words ||
-        rule.fp != fp || rule.fp_words != fp_words)
-        check_fail(__FILE__, line, "kind %u base %u offset %d words %d fp %u at %d", rule.kind,
-                   rule.base, rule.offset, rule.words, rule.fp, rule.fp_words);
-}
-
-#define CHECK_RULE(...) check_rule(__LINE__, __VA_ARGS__)
 #define CHECK_KIND(rule, wanted)                                                                   \
     do {                                                                                           \
         struct cfi_rule kind_of_ = (rule);                                                         \

@@ -12,25 +12,14 @@ void bare_leaf(void);
 void bare_caller(unsigned long rounds);
 void bare_caller_goes_on(void);
 
-FIXTURE_CHAIN static void call_bare(unsigned long rounds)
-{
-    fixture_returns[0] = (uint64_t)(uintptr_t)__builtin_return_address(0);
-    bare_caller(rounds);
-    fixture_sink++;
-}
+FIXTURE_CALLER(call_bare, bare_caller)
 
 TEST(a_leaf_without_unwind_information_has_a_caller)
 {
-    enum unwind_end end;
-    prepare(fixture_libunwind());
-    fixture_sample_in(bare_leaf, call_bare, &taken);
-    struct unwind_sample sample = whole_sample();
-    size_t count = unwind_stack(&unwinder, &sample, ips, &end);
-    REQUIRE(count > 4);
+    unwind_sampled(fixture_libunwind(), bare_leaf, call_bare, 5);
     CHECK_U64(ips[0], taken.registers[ARCH_PERF_INDEX_IP]);
     CHECK_U64(ips[1], (uint64_t)(uintptr_t)bare_caller_goes_on - 1);
     CHECK_U64(ips[3], fixture_returns[0] - 1);
-    CHECK_U64(end, UNWIND_ROOT);
     modules_close(&modules);
 }
 

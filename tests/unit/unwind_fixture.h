@@ -34,6 +34,28 @@ static inline struct unwind_sample whole_sample(void)
                                   .stack_bytes = taken.record.sample.stack_bytes};
 }
 
+/* Defines NAME, which notes where it returns to and calls LEAF. */
+#define FIXTURE_CALLER(name, leaf)                                                                 \
+    FIXTURE_CHAIN static void name(unsigned long rounds)                                           \
+    {                                                                                              \
+        fixture_returns[0] = (uint64_t)(uintptr_t)__builtin_return_address(0);                     \
+        leaf(rounds);                                                                              \
+        fixture_sink++;                                                                            \
+    }
+
+/* The stack of a sample in LEAF, called by CALLER, which must be whole and have DEPTH_MIN frames.
+ */
+static inline void unwind_sampled(const struct unwind_library *library, void *leaf,
+                                  void (*caller)(unsigned long), size_t depth_min)
+{
+    enum unwind_end end;
+    prepare(library);
+    fixture_sample_in(leaf, caller, &taken);
+    struct unwind_sample sample = whole_sample();
+    REQUIRE(unwind_stack(&unwinder, &sample, ips, &end) >= depth_min);
+    CHECK_U64(end, UNWIND_ROOT);
+}
+
 /* The leaf is the instruction itself, its callers are inside their calls. */
 static inline void check_chain(size_t count)
 {
