@@ -43,7 +43,7 @@ def test_children_of(who):
 @test
 def test_forks_under_load():
     """The parent's helper is at work when its memory is copied: no child's helper may hang."""
-    result = both(program("forkburn"), 400, options={"RATE": 9999}, timeout=100)
+    result = both(program("forkburn"), 400, options={"RATE": 9999, "LIBUNWIND": "yes"}, timeout=100)
     # A helper that got no processor in its child's few ms knows the child's first records only.
     measured(len(result.profiles) > 390, f"{len(result.profiles)} profiles of 400 children")
     children = [p for p in result.profiles if "in_child" in p.functions()]
@@ -53,7 +53,7 @@ def test_forks_under_load():
 @test
 def test_forks_among_four_burners():
     """Many children that allocate and leave at once: none hangs or crashes."""
-    result = both(program("forkburn"), CHILDREN, 4, 0, timeout=600)
+    result = both(program("forkburn"), CHILDREN, 4, 0, options={"LIBUNWIND": "yes"}, timeout=600)
     expect(result.stdout == b"%d children, 0 bad\n" % CHILDREN, str(result))
     result.quiet()
     parents = [p for p in result.profiles if p.share("in_burner") > 0.5]

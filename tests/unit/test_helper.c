@@ -39,6 +39,7 @@ struct notes {
     uint32_t done;
     uint32_t go;
     int lowest_fd;
+    int app_fd_status;
     int stderr_status;
     pid_t pid, parent;
     uint64_t blocked_signals;
@@ -49,6 +50,7 @@ struct notes {
 
 static struct helper helper;
 static struct notes notes;
+static int app_fd = -1; /* a descriptor of the app's */
 
 /* Starts RUN as a helper of a fresh struct. */
 static void start(void (*run)(void *), bool keep_stderr)
@@ -77,6 +79,7 @@ static void look_around(void *context)
     found->pid = (pid_t)sys0(SYS_getpid);
     found->parent = (pid_t)sys0(SYS_getppid);
     found->lowest_fd = sys_open("/dev/null", O_RDONLY, 0);
+    found->app_fd_status = (int)sys3(SYS_fcntl, app_fd, F_GETFD, 0);
     found->stderr_status = (int)sys3(SYS_fcntl, 2, F_GETFD, 0);
     sys4(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &found->blocked_signals, 8);
     sys2(SYS_prctl, 16 /* PR_GET_NAME */, found->name);
@@ -115,10 +118,12 @@ TEST(it_has_descriptors_of_its_own)
 {
     int mine = open("/dev/null", O_RDONLY), report[2];
     REQUIRE(mine >= 0 && pipe(report) == 0);
+    app_fd = mine;
     start(look_around, true);
     int status = end_status();
     CHECK(WIFEXITED(status));
     CHECK_I64(notes.lowest_fd, 0); /* none of ours is open there, but for stderr */
+    CHECK_I64(notes.app_fd_status, -EBADF);
     CHECK_I64(notes.stderr_status, 0);
     CHECK_I64(fcntl(mine, F_GETFD), 0);
     CHECK_I64(fcntl(1, F_GETFD), 0);
