@@ -229,9 +229,35 @@ static bool is_second(const char *option, const char *text, const char *first, c
     return strcmp(text, second) == 0;
 }
 
+/* What an option without a value sets; NULL: it is none of these. */
+static bool *flag_of(struct view_options *options, int found)
+{
+    switch (found) {
+    case OPTION_FOLDED:
+        return &options->folded;
+    case OPTION_NORMALISED:
+        return &options->normalised;
+    case OPTION_DIFFERENCE:
+        return &options->difference;
+    case OPTION_BY_THREAD:
+        return &options->by_thread;
+    case 'a':
+        return &options->all;
+    case 'w':
+        return &options->wide;
+    default:
+        return NULL;
+    }
+}
+
 static void option_set(const struct view *view, struct view_options *options, int found,
                        const char *value)
 {
+    bool *flag = flag_of(options, found);
+    if (flag != NULL) {
+        *flag = true;
+        return;
+    }
     switch (found) {
     case OPTION_ROWS:
         options->rows = (size_t)number_of("rows", value, 0, 1e9);
@@ -248,29 +274,14 @@ static void option_set(const struct view *view, struct view_options *options, in
     case OPTION_ROOT:
         options->root = value;
         break;
-    case OPTION_FOLDED:
-        options->folded = true;
-        break;
-    case OPTION_NORMALISED:
-        options->normalised = true;
-        break;
     case OPTION_COUNT:
         options->count = (size_t)number_of("count", value, 1, 1e9);
-        break;
-    case OPTION_BY_THREAD:
-        options->by_thread = true;
-        break;
-    case 'a':
-        options->all = true;
         break;
     case 'i':
         options->interval_s = number_of("interval", value, 0.1, 86400);
         break;
     case OPTION_FORMAT:
         options->format = value;
-        break;
-    case OPTION_DIFFERENCE:
-        options->difference = true;
         break;
     case OPTION_TITLE:
         options->title = value;
@@ -283,9 +294,6 @@ static void option_set(const struct view *view, struct view_options *options, in
         break;
     case 'r':
         options->rate = number_of("rate", value, 1, 1e9);
-        break;
-    case 'w':
-        options->wide = true;
         break;
     case 'o':
         options->out = value;
