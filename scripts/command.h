@@ -55,6 +55,10 @@ void options_of_environment(struct config *config);
  * out; HELP has one line or two. */
 void option_print(char letter, const char *option, const char *argument, const char *help);
 
+/* For a sub-command without other options: where `-h` or `--help` is all that it was given, prints
+ * TEXT and ends the process. */
+void help_if_asked(int argc, char **argv, const char *text);
+
 /* ---- command_control.c: processes that are being profiled ---- */
 
 /*

@@ -90,6 +90,12 @@ void control_apply(int argc, char **argv)
     for (int i = 0; i < REQUESTS && argc > 1; i++) {
         if (strcmp(argv[1], request_words[i]) != 0)
             continue;
+        help_if_asked(
+            argc, argv,
+            "usage: selfsample snapshot|pause|resume PID\n\n"
+            "snapshot writes the profile so far of a process that is being profiled and\n"
+            "prints the name of the file. After pause nothing is sampled until resume. PID\n"
+            "may be the helper's as well.\n\n");
         char *end = NULL;
         long pid = argc == 3 ? strtol(argv[2], &end, 10) : 0;
         if (pid > 0 && pid <= INT_MAX && isdigit((unsigned char)argv[2][0]) && *end == 0)

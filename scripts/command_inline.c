@@ -143,6 +143,10 @@ void inline_apply(int argc, char **argv)
     static struct batch batch;
     if (argc < 2 || strcmp(argv[1], "inline") != 0)
         return;
+    help_if_asked(argc, argv,
+                  "usage: selfsample inline FILE...\n\n"
+                  "Puts inlined functions into profiles that were written with\n"
+                  "SELFSAMPLE_INLINE=yes, each with a file FILE.places beside it.\n\n");
     if (argc == 2)
         tell("usage: selfsample inline FILE...");
     for (int i = 2; i < argc; i++)

@@ -82,15 +82,22 @@ _Noreturn static void print_help(void)
                  "(default: beside the first profile)");
     printf(
         "  -h, --help\n  -V, --version\n\n"
-        "doctor says what this machine and PROGRAM allow. list shows the processes that are being\n"
-        "profiled, live what one of them is at. snapshot writes its profile so far, and prints "
-        "the\n"
-        "name of the file; pause and resume leave time out of it. inline puts inlined functions\n"
-        "into files that were written with SELFSAMPLE_INLINE=yes. The others show files. Most "
-        "have\n"
-        "a --help. A program of such a name is run by `selfsample -- NAME`.\n\n"
+        "doctor says what this machine and PROGRAM allow. list shows the processes that are\n"
+        "being profiled, live what one of them is at. snapshot writes its profile so far, and\n"
+        "prints the name of the file; pause and resume leave time out of it. inline puts inlined\n"
+        "functions into files that were written with SELFSAMPLE_INLINE=yes. The others show\n"
+        "files. Each has a --help. A program of such a name is run by `selfsample -- NAME`.\n\n"
         "Each option sets the variable SELFSAMPLE_* of its name; see selfsample(1).\n");
     exit(fflush(stdout) == 0 ? 0 : STATUS_USAGE);
+}
+
+void help_if_asked(int argc, char **argv, const char *text)
+{
+    if (argc != 3 || (strcmp(argv[2], "--help") != 0 && strcmp(argv[2], "-h") != 0))
+        return;
+    fputs(text, stdout);
+    option_print('h', "help", NULL, "this");
+    exit(fflush(stdout) == 0 ? 0 : STATUS_FAILED);
 }
 
 _Noreturn static void usage(void)

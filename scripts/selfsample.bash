@@ -16,7 +16,7 @@ declare -gA _selfsample_options=(
     [live]='--rows= --interval= --count= --all --by-thread --sort= --thread= --wide --help
         -n= -i= -a -b -s= -t= -w -h'
     [doctor]='--help -h'
-    [snapshot]='' [pause]='' [resume]='' [inline]=''
+    [snapshot]='--help -h' [pause]='--help -h' [resume]='--help -h' [inline]='--help -h'
 )
 
 # The long name of an option of sub-command $1.
