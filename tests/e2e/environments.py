@@ -31,7 +31,7 @@ def needed_files(binary):
 
 
 def minimal_root(directory):
-    """A root with the program, our library and libc: no shell, no libunwind, no /dev, but a /proc."""
+    """A root with the program, our library and libc: no shell, no /dev, but a /proc."""
     root = directory / "root"
     files = {Path(program("burners")), Path(library())}
     for file in [*files]:
@@ -56,17 +56,18 @@ def refused(error, calls):
 
 
 class Environment:
-    """How to make it, and what is to be had there."""
+    """How to make it, and what is to be had there; shares may be OFF by so much."""
 
     def __init__(self, name, engine="perf", kernel=True, user=False, level=None, launcher=None,
-                 limits=None, thread=False, libunwind=True, says=""):
+                 limits=None, thread=False, says="", off=0.06):
         self.name, self.engine, self.kernel, self.user = name, engine, kernel, user
         self.level, self.launcher, self.limits = level, launcher, limits
-        self.thread, self.libunwind, self.says = thread, libunwind, says
+        self.thread, self.says, self.off = thread, says, off
 
 
 USER_2 = {"user": True, "level": 2, "kernel": False}
-TIMER = {"engine": "timer", "kernel": False}
+TIMER = {"engine": "timer", "kernel": False, "off": 0.1}  # few samples
+SLOW_TIMER = {**TIMER, "off": 0.17}
 
 ALL = (
     Environment("root"),
@@ -91,9 +92,9 @@ ALL = (
     Environment("bwrap, all namespaces", **USER_2,
                 launcher=lambda directory: [need("bwrap"), "--unshare-all", "--dev-bind", "/", "/",
                                             "--proc", "/proc", "--chdir", directory]),
-    Environment("valgrind", **TIMER, thread=True, libunwind=False,
+    Environment("valgrind", **SLOW_TIMER, thread=True,
                 launcher=lambda _: [need("valgrind"), "-q"]),
-    Environment("minimal root without libunwind", libunwind=False, launcher=minimal_root),
+    Environment("a root of the program and libc alone", launcher=minimal_root),
 )
 
 
