@@ -159,6 +159,34 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
         helper_wake(&session->helper);
 }
 
+/* What such a thread has used so far is its next sample's, unless it is older than the session. */
+static void open_for(struct session *session, struct mailbox_slot *slot, pid_t tid)
+{
+    struct birth *birth = &slot->birth;
+    *birth = (struct birth){.tid = tid, .event.fd = -1};
+    birth_open_timer(session, birth);
+    if (birth->refusal != 0) {
+        mailbox_cancel(slot);
+        return;
+    }
+    birth->cpu_ns = sys_clock_ns(TIMERS_CLOCK(tid));
+    birth->before_ns = session->had_threads ? 0 : birth->cpu_ns;
+    struct event event = birth->event;
+    mailbox_post(&session->mailbox, slot);
+    engine_enable(&event, &session->timers);
+}
+
+void session_open_asked(struct session *session)
+{
+    pid_t tid;
+    while ((tid = timers_take_asked(&session->timers)) != 0) {
+        struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
+        if (slot == NULL)
+            return;
+        open_for(session, slot, tid);
+    }
+}
+
 /* Most often it is the first of the process. A larger ring, since the helper has yet to get going.
  */
 void session_open_first(struct session *session)

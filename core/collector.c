@@ -12,6 +12,9 @@
 /* The most that the weight of a thinned birth's sample is changed to follow the clock. */
 #define CLOCK_STEP_PART 2u
 
+/* Maps of this age may lack code that a sample is in, where no record tells of it. */
+#define MAPS_AGE_NS 20000000u
+
 /* A ring with data, by the time of its oldest record. */
 struct due {
     uint64_t time_ns;
@@ -38,6 +41,8 @@ int collector_init(struct collector *collector, const struct collector_setup *se
     modules_init(&collector->modules, arena, &collector->memory, setup->our_address);
     collector->modules.linked = setup->linked;
     perf_map_init(&collector->perf_map, "/tmp", setup->plan.app_pid);
+    process_watch_init(&collector->watch, &collector->memory, setup->linker_list,
+                       setup->plan.proc_is_foreign ? -1 : setup->plan.app_pid);
     unwinder_init(&collector->unwinder, setup->library, &collector->modules, &collector->memory,
                   arena);
     profile_init(&collector->profile, arena);
@@ -170,14 +175,26 @@ static uint32_t label_then(struct collector *collector, struct thread *thread, u
 
 void collector_read_maps(struct collector *collector)
 {
-    if (collector->maps_wanted)
+    if (collector->maps_wanted) {
         modules_scan(&collector->modules);
+        collector->maps_read_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    }
     collector->maps_wanted = false;
+}
+
+/* Code made at run time is on no list of the linker's. */
+static void look_for_code(struct collector *collector, const struct record *record)
+{
+    if (collector->threads.plan.traits->by_timer &&
+        record->time_ns > collector->maps_read_ns + MAPS_AGE_NS &&
+        modules_find(&collector->modules, record->sample.ip) == NULL)
+        collector->maps_wanted = true;
 }
 
 static void handle_sample(struct collector *collector, struct thread *thread,
                           const struct record *record)
 {
+    look_for_code(collector, record);
     collector_read_maps(collector);
     thread->label = label_then(collector, thread, record->time_ns);
     uint64_t weight_ns =
@@ -313,6 +330,14 @@ static uint32_t due_gather(struct collector *collector)
     for (uint32_t i = count / 2; i-- > 0;)
         due_sink(collector->due, count, i);
     return count;
+}
+
+bool collector_look(struct collector *collector, bool at_once)
+{
+    if (!collector->threads.plan.traits->by_timer)
+        return false;
+    collector->maps_wanted |= process_watch_libraries(&collector->watch);
+    return process_watch_exec(&collector->watch, at_once);
 }
 
 void collector_drain(struct collector *collector, uint64_t until_ns)

@@ -17,6 +17,7 @@
 #include "mailbox.h"
 #include "modules.h"
 #include "perf_map.h"
+#include "process_watch.h"
 #include "profile.h"
 #include "stack_frames.h"
 #include "threads.h"
@@ -27,6 +28,7 @@ struct collector {
     struct app_memory memory;
     struct modules modules;
     struct perf_map perf_map;
+    struct process_watch watch;
     struct unwinder unwinder;
     struct profile profile;
     struct stack_builder stacks;
@@ -49,6 +51,8 @@ struct collector {
     uint64_t lost;      /* samples of settled events; those of births are carried by the next one */
     uint64_t kernel_ns; /* that passed in the kernel where kernel samples are refused */
 
+    uint64_t maps_read_ns; /* when they were last read */
+
     uint8_t *bounce; /* for records that wrap */
     struct due *due; /* heap of rings by the time of their next record */
 };
@@ -62,6 +66,7 @@ struct collector_setup {
     const struct linked *linked; /* see modules.h */
     uint64_t our_address;        /* any code address of selfsample itself */
     struct labels *labels;       /* what the app's threads say of themselves; NULL: nothing */
+    uint64_t linker_list;        /* see process_watch.h */
     void (*between_records)(void *context);
     void *context;
 };
@@ -80,6 +85,11 @@ void collector_drain(struct collector *collector, uint64_t until_ns);
 
 /* The same for the ring of one thread. */
 void collector_drain_thread(struct collector *collector, struct thread *thread, uint64_t until_ns);
+
+/* Where no record tells (timers): looks whether libraries have come or gone, and whether the
+ * process has become another program, and returns that; AT_ONCE: though it has just looked. Before
+ * a drain. */
+bool collector_look(struct collector *collector, bool at_once);
 
 /* Reads the process's maps anew, if they are not known or records of them were lost. */
 void collector_read_maps(struct collector *collector);

@@ -6,9 +6,10 @@
 #include "proc_tasks.h"
 #include "sys.h"
 
-/* Between scans of the process's threads; and where a record told of an unknown one. */
-#define SCAN_NS      1000000000u
-#define SCAN_SOON_NS 5000000u
+/* Between scans of the process's threads; where no record tells of new ones; and where one did. */
+#define SCAN_NS        1000000000u
+#define SCAN_UNTOLD_NS 100000000u
+#define SCAN_SOON_NS   5000000u
 
 /* A scan may miss a thread that was not there yet when it began. */
 #define SCAN_GRACE_NS 1000000000u
@@ -186,6 +187,9 @@ static void settle(struct housekeeping *house, struct thread *thread)
     thread->retry_ns = sys_clock_ns(CLOCK_MONOTONIC) + RETRY_NS;
     thread->dead |= result == -ESRCH;
     house->settling_refused |= result == -EACCES;
+    if (thread->refused && thread->event.mapping == NULL &&
+        house->collector->threads.plan.timers != NULL)
+        timers_ask(house->collector->threads.plan.timers, thread->tid);
     if (result != 0)
         return;
     uint64_t base_cpu_ns = account_before_replacement(house, thread, &event, since_ns);
@@ -208,7 +212,7 @@ static void scan_thread(void *context, pid_t tid)
     if (tid == scan->house->own_tid)
         return;
     struct thread *thread = threads_find(threads, tid);
-    if (thread == NULL) {
+    if (thread == NULL && !threads_has_left(threads, tid)) {
         thread = threads_admit_scanned(threads, tid, scan->now_ns);
         if (thread != NULL)
             thread->unbalanced = scan->house->collector->paused;
@@ -248,9 +252,10 @@ static void scan_if_due(struct housekeeping *house, uint64_t now_ns)
 {
     struct collector *collector = house->collector;
     uint64_t since_ns = now_ns - house->scanned_ns;
-    if (since_ns < (collector->scan_wanted ? SCAN_SOON_NS : SCAN_NS))
+    uint64_t scan_ns = collector->threads.plan.traits->by_timer ? SCAN_UNTOLD_NS : SCAN_NS;
+    if (since_ns < (collector->scan_wanted ? SCAN_SOON_NS : scan_ns))
         return;
-    if (since_ns < SCAN_NS && mailbox_has_reserved(house->mailbox))
+    if (since_ns < scan_ns && mailbox_has_reserved(house->mailbox))
         return;
     collector->scan_wanted = false;
     house->scanned_ns = now_ns;

@@ -97,6 +97,7 @@ static bool run_init(struct run *run, struct session *session)
         .arena = &run->arena,
         .config = &session->config,
         .plan = {.traits = &session->traits,
+                 .timers = session->config.engine != CONFIG_ENGINE_PERF ? &session->timers : NULL,
                  .period_ns = session->period_ns,
                  .stack_bytes = session->config.stack_bytes,
                  .budget_bytes = threads_budget_bytes(sys0(SYS_geteuid) == 0),
@@ -105,6 +106,7 @@ static bool run_init(struct run *run, struct session *session)
                  .proc_is_foreign = proc_is_foreign()},
         .library = &session->library,
         .linked = &session->linked,
+        .linker_list = session->linker_list,
         .our_address = session->our_address,
         .labels = &session->labels,
         .between_records = quiet_keep,
@@ -267,10 +269,12 @@ static bool turn(struct run *run)
         helper_last_work(&session->helper);
     quiet_begin(&session->quiet, &fork_patience);
     /* The time before the mailbox: what a thread posts comes before the record of its end. */
-    uint64_t until_ns = last ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC);
+    bool execed = collector_look(collector, last);
+    uint64_t until_ns = last || execed ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC);
     collector_take_births(collector, &session->mailbox);
     perf_map_get_on(run);
     collector_drain(collector, until_ns);
+    collector->exec_seen |= execed;
     if (!collector->exec_seen)
         pause_apply(run);
     follower_look(&run->follower, last);

@@ -58,6 +58,7 @@ struct session {
     char program[SESSION_PROGRAM_BYTES]; /* its base name */
     char out_path[OUTPATH_BYTES];        /* a pattern with %n and %% alone, see outpath_number */
     uint64_t our_address;                /* a code address of this library */
+    uint64_t linker_list;                /* address of libc's, see process_watch.h */
     struct linked linked;                /* filled where /proc can't tell */
     struct unwind_library library;
     enum helper_kind helper_wanted; /* by whoever knows of reasons against one that is apart */
@@ -126,6 +127,10 @@ bool session_is_mine(const struct session *session);
 
 /* Opens the calling thread's event and posts it in SLOT. */
 void session_open_birth(struct session *session, struct mailbox_slot *slot);
+
+/* In the timers' handler: gives timers to threads that came to no hook, if the helper asks for it.
+ */
+void session_open_asked(struct session *session);
 
 /* Tells the helper that the calling thread is about to end, and what its clock says. */
 void session_tell_end(struct session *session);

@@ -143,7 +143,8 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
     thread->period_ns = birth->period_ns;
     if (event.mapping != NULL)
         thread->ring = ring_over(event.mapping, event.mapping_bytes);
-    __builtin_memcpy(thread->name, birth->name, sizeof thread->name);
+    if (birth->name[0] != '\0') /* else a scan has read it */
+        __builtin_memcpy(thread->name, birth->name, sizeof thread->name);
     return thread;
 }
 
@@ -163,6 +164,17 @@ struct thread *threads_find(struct threads *threads, pid_t tid)
         if (threads_at(threads, i)->tid == tid && !threads_at(threads, i)->dead)
             return threads_at(threads, i);
     return NULL;
+}
+
+bool threads_has_left(const struct threads *threads, pid_t tid)
+{
+    for (uint32_t i = 0; i < THREADS_LEFT; i++)
+        if (threads->left[i] == tid)
+            return true;
+    for (uint32_t i = 0; i < threads->used; i++)
+        if (threads_at(threads, i)->tid == tid && threads_at(threads, i)->by_timer)
+            return true;
+    return false;
 }
 
 void thread_count_uncovered(struct threads *threads, const struct thread *thread)
@@ -185,6 +197,8 @@ void threads_retire(struct threads *threads, struct thread *thread)
     engine_close(&thread->event);
     deep_stack_end(&thread->deep);
     threads->short_lives += !thread->settled;
+    if (thread->by_timer)
+        threads->left[threads->left_count++ % THREADS_LEFT] = thread->tid;
     thread->tid = 0;
     threads->live--;
     while (threads->used > 0 && threads_at(threads, threads->used - 1)->tid == 0)

@@ -18,9 +18,11 @@
 #include "deep_stack.h"
 #include "mailbox.h"
 #include "ring.h"
+#include "timers.h"
 
 #define THREADS_MAX   16384u
 #define THREADS_BLOCK 64u
+#define THREADS_LEFT  256u
 
 struct thread {
     pid_t tid; /* 0: this entry is free */
@@ -68,6 +70,7 @@ struct thread {
 /* How events of this process are to be. */
 struct threads_plan {
     const struct event_traits *traits;
+    struct timers *timers; /* to ask for those of threads that can't have an event; NULL: none */
     uint64_t period_ns;    /* nominal */
     uint32_t stack_bytes;  /* 0: as the ring and the thread need */
     uint64_t budget_bytes; /* of locked memory, for all rings */
@@ -82,6 +85,9 @@ struct threads {
     struct thread *blocks[THREADS_MAX / THREADS_BLOCK]; /* made as needed */
     uint32_t used; /* entries that may not be free: [0, used) */
     uint32_t live;
+    pid_t left[THREADS_LEFT]; /* the last that told of their end by themselves, see threads_has_left
+                               */
+    uint32_t left_count;      /* ever */
     uint64_t random;
     bool churns; /* threads come so fast that the size of a birth's ring matters more than what it
                     holds */
@@ -120,6 +126,9 @@ struct thread *threads_admit_scanned(struct threads *threads, pid_t tid, uint64_
 
 /* The live thread TID, or NULL. */
 struct thread *threads_find(struct threads *threads, pid_t tid);
+
+/* Is TID one that told of its end a moment ago? /proc may have it still. */
+bool threads_has_left(const struct threads *threads, pid_t tid);
 
 /* Books a thread that is at its end, if it never had an event of its own. */
 void thread_count_uncovered(struct threads *threads, const struct thread *thread);

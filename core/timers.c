@@ -28,7 +28,8 @@
 
 #define MOVE_TRIES 1000u
 
-#define CLOCK_OF_THREAD(tid) ((clockid_t)(~(unsigned)(tid) << 3 | 6)) /* clock_getcpuclockid(3) */
+/* Between two ticks that find it running a thread may have used little, if many take turns. */
+#define TICK_PARTS 16u
 
 enum slot_state { SLOT_FREE, SLOT_TAKEN, SLOT_ACTIVE, SLOT_BUSY, SLOT_CLOSING };
 #define STATE_BITS              3u
@@ -173,7 +174,7 @@ static int slot_create_timer(struct timers *timers, struct timer_slot *slot, pid
         .sigev_value.sival_int = (int)(generation << INDEX_BITS | index),
     };
     event.sigev_notify_thread_id = tid;
-    int result = (int)sys3(SYS_timer_create, CLOCK_OF_THREAD(tid), &event, &slot->timer);
+    int result = (int)sys3(SYS_timer_create, TIMERS_CLOCK(tid), &event, &slot->timer);
     slot->has_timer = result == 0;
     return result;
 }
@@ -228,7 +229,7 @@ static int slot_set_time(const struct timer_slot *slot, uint64_t first_ns)
     uint64_t half_ns = slot->tick_ns / 2;
     bool at_each_tick = slot->period_ns <= slot->tick_ns;
     uint64_t value_ns = at_each_tick || first_ns <= half_ns ? 1 : first_ns - half_ns;
-    uint64_t interval_ns = at_each_tick ? half_ns : slot->period_ns;
+    uint64_t interval_ns = at_each_tick ? slot->tick_ns / TICK_PARTS : slot->period_ns;
     const struct itimerspec times = {timespec_of(interval_ns), timespec_of(value_ns)};
     return (int)sys4(SYS_timer_settime, slot->timer, 0, &times, NULL);
 }
@@ -246,7 +247,7 @@ int timer_slot_arm(struct timers *timers, struct timer_slot *slot)
 {
     uint32_t generation = GENERATION(__atomic_load_n(&slot->state, __ATOMIC_RELAXED));
     uint32_t active = WORD(generation, SLOT_ACTIVE);
-    slot->base_cpu_ns = sys_clock_ns(CLOCK_OF_THREAD(slot->writer.tid));
+    slot->base_cpu_ns = sys_clock_ns(TIMERS_CLOCK(slot->writer.tid));
     __atomic_store_n(&slot->state, active, __ATOMIC_SEQ_CST);
     /* Whoever changes the signal sees that we are active, or we see the new signal. */
     if (slot_change(slot, active, WORD(generation, SLOT_BUSY))) {
@@ -326,11 +327,36 @@ static struct timer_slot *slot_of_thread(struct timers *timers, pid_t tid)
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < used; i++) {
         struct timer_slot *slot = &timers->slots[i];
-        if (STATE_OF(__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE)) == SLOT_ACTIVE &&
+        if (STATE_OF(__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE)) != SLOT_FREE &&
             slot->writer.tid == tid)
             return slot;
     }
     return NULL;
+}
+
+void timers_ask(struct timers *timers, pid_t tid)
+{
+    for (unsigned i = 0; i < TIMERS_ASKED; i++)
+        if (__atomic_load_n(&timers->asked[i], __ATOMIC_RELAXED) == tid)
+            return;
+    for (unsigned i = 0; i < TIMERS_ASKED; i++) {
+        pid_t none = 0;
+        if (__atomic_compare_exchange_n(&timers->asked[i], &none, tid, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
+            return;
+    }
+}
+
+pid_t timers_take_asked(struct timers *timers)
+{
+    for (unsigned i = 0; i < TIMERS_ASKED; i++) {
+        if (__atomic_load_n(&timers->asked[i], __ATOMIC_RELAXED) == 0)
+            continue;
+        pid_t tid = __atomic_exchange_n(&timers->asked[i], 0, __ATOMIC_ACQUIRE);
+        if (tid != 0 && slot_of_thread(timers, tid) == NULL)
+            return tid;
+    }
+    return 0;
 }
 
 void timers_leave(struct timers *timers, pid_t tid)
@@ -419,6 +445,7 @@ void timers_forget(struct timers *timers)
 {
     for (uint32_t i = 0; i < timers->used; i++)
         timers->slots[i] = (struct timer_slot){0};
+    __builtin_memset(timers->asked, 0, sizeof timers->asked);
     timers->used = 0;
 }
 

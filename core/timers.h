@@ -26,6 +26,8 @@
 #include "ring_writer.h"
 
 #define TIMERS_SLOTS      16384u /* as many as there may be threads */
+#define TIMERS_ASKED      16u
+#define TIMERS_CLOCK(tid) ((clockid_t)(~(unsigned)(tid) << 3 | 6)) /* clock_getcpuclockid(3) */
 #define TIMERS_NAME_BYTES 16u
 
 struct timer_slot {
@@ -50,6 +52,7 @@ struct timers {
     bool has_no_signal;             /* every one that would do is used by the app */
     bool has_callchain;             /* of samples in perf's rings, so that all are of one form */
     uint32_t stack_bytes;           /* as asked; 0: to be chosen */
+    pid_t asked[TIMERS_ASKED];      /* threads that want a timer, 0: none; atomic */
     uint32_t used;                  /* slots that were ever taken: [0, used); atomic */
     struct timer_slot slots[TIMERS_SLOTS];
 };
@@ -77,6 +80,13 @@ int timer_slot_arm(struct timers *timers, struct timer_slot *slot);
  * whose registers CONTEXT holds. False where the signal is from elsewhere.
  */
 bool timers_on_signal(struct timers *timers, const siginfo_t *info, const void *context);
+
+/*
+ * In the helper, which can make no timers of the app's: asks for one for thread TID, which came to
+ * no hook. In a thread of the app, in its handler: takes such a wish; 0: there is none (any more).
+ */
+void timers_ask(struct timers *timers, pid_t tid);
+pid_t timers_take_asked(struct timers *timers);
 
 /* The calling thread is about to end: ends its timer, and tells it in its ring. */
 void timers_leave(struct timers *timers, pid_t tid);

@@ -172,6 +172,7 @@ __attribute__((constructor)) static void begin(void)
         preload_withdraw();
     session.our_address = (uint64_t)(uintptr_t)begin;
     linked_note(&session.linked);
+    session.linker_list = linked_list_address();
     library_state = LIBRARY_READY;
     if (session.config.enabled)
         library_start_session();

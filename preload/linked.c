@@ -69,3 +69,11 @@ void linked_note(struct linked *linked)
     program_name(linked);
     dl_iterate_phdr(object_note, linked);
 }
+
+/* link.h declares it; another libc may have none of that name. */
+#pragma weak _r_debug
+
+uint64_t linked_list_address(void)
+{
+    return (uint64_t)(uintptr_t)&_r_debug;
+}

@@ -7,4 +7,7 @@
 /* Fills LINKED, unless /proc lists the process's memory. Changes errno. */
 void linked_note(struct linked *linked);
 
+/* Where the linker keeps its list, see core/process_watch.h; 0: nowhere that is known. */
+uint64_t linked_list_address(void);
+
 #endif

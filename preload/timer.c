@@ -12,6 +12,8 @@ void hooks_timer_signal(int signal, siginfo_t *info, void *context)
     /* A filter may kill for what it takes. */
     if (__atomic_load_n(&session.hushed, __ATOMIC_RELAXED) != 0 && info->si_code == SI_TIMER)
         return;
-    if (!timers_on_signal(&session.timers, info, context))
+    if (timers_on_signal(&session.timers, info, context))
+        session_open_asked(&session);
+    else
         hooks_signals_foreign(signal, info, context);
 }

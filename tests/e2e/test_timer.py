@@ -2,9 +2,10 @@
 """The timer engine: where perf events are refused, and where it is asked for."""
 
 import re
+import resource
 
-from harness import (both, expect, main, measured, near, need, program, run, test,
-                     top_directory)
+from harness import (both, comm, expect, helpers, main, measured, near, need, program, run,
+                     shared, test, top_directory, wait_until)
 
 TIMER = {"ENGINE": "timer"}
 
@@ -80,6 +81,65 @@ def test_signals_as_bare(who):
     result = both(program("sigview"), 4000, user=who[1], options={**TIMER, "CHILDREN": "no"})
     result.quiet()
     expect(result.profile.share("between") > 0.5, str(result))
+
+
+@test(each=[("before", True), ("after", False)])
+def test_a_thread_that_came_to_no_hook(where):
+    """Made by a library's constructor, before ours has run."""
+    libraries = {"before" if where[1] else "after": [shared("early")]}
+    result = run(program("work"), 300000, 3, options={**TIMER, "UNIT": "us"}, **libraries)
+    expect(result.status == 3, str(result))
+    early = result.profile.share("in_early_thread") * result.profile.total() / 1000
+    near(early, 400, 130, "ms in its thread")
+
+
+@test
+def test_exec():
+    """Each program has a file of its own, written when it is left, not at the process's end."""
+    result = both(program("execself"), 4, options={**TIMER, "UNIT": "us"})
+    expect(len(result.profiles) >= 4, f"{result.files()}")
+    result = run("/bin/sh", "-c", f"{program('split')} 300; exec sleep 2", options=TIMER,
+                 while_running=lambda pid: wait_until(
+                     lambda: not helpers(pid) and comm(pid) == "sleep", 1.9, "its helper stays"))
+    expect(result.status == 0, str(result))
+
+
+@test
+def test_libraries_that_come_and_go():
+    """Libraries that are loaded after the first sample have names."""
+    result = both(program("throws"), "across", shared("plugin.cc", "-DNAME=one", "libplugin-one.so"),
+                  300000, timeout=120, options=TIMER)
+    expect(result.stdout == b"caught 300000\n", f"{result.stdout!r}")
+    measured(result.profile.share("throw_it") > 0.9, f"{result.profile.share('throw_it')}")
+    measured(result.profile.whole_share() > 0.97, f"not whole: {result.profile.broken()}")
+
+
+@test(each=["exit", "main-pthread-exit", "signal-9"])
+def test_ends(how):
+    result = both(program("leave"), 400, how, options=TIMER)
+    profile = result.profile
+    measured(profile.share("work") + profile.share("work_after_main") > 0.95, str(result))
+    near(profile.total() / (150 if how == "main-pthread-exit" else 100), 1, 0.12, "of its time")
+
+
+@test
+def test_many_threads_and_little_to_have():
+    result = run(program("burners"), 200, 20, user=True, options={**TIMER, "SUMMARY": "yes"},
+                 limits={resource.RLIMIT_MEMLOCK: 0})
+    expect(b"joined" in result.stdout, str(result))
+    measured(b" 0 threads not covered" in result.stderr, str(result))
+    # Where the machine is busy a thread of five ticks may live between them.
+    measured(seen_percent(result) > 70, f"{seen_percent(result)} % of the CPU clock")
+    check_split(result.profile)
+
+
+@test
+def test_rings_that_cannot_be_had():
+    """Threads without a perf event have a timer, in the same profile."""
+    result = run(program("burners"), 8, 150, user=True, limits={resource.RLIMIT_MEMLOCK: 0,
+                 resource.RLIMIT_NOFILE: 8}, options={"SUMMARY": "yes"})
+    expect(b" 0 threads not covered" in result.stderr, str(result))
+    near(seen_percent(result), 100, 4, "of the CPU clock")
 
 
 if __name__ == "__main__":
