@@ -58,6 +58,30 @@ ALWAYS_INLINE void burn_us(long us)
         burn_us(us);                                                                               \
     }
 
+/* Defines a function that calls CALLEE in a frame that is found by a register no rule follows, as
+ * the dynamic linker's code is that binds functions: its callee has saved rbx, if anybody has. */
+#ifdef __x86_64__
+#define NEEDS_LIBUNWIND(name, callee)                                                              \
+    void name(long us);                                                                            \
+    __asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n"                    \
+            ".cfi_startproc\n\t"                                                                   \
+            "pushq %rbx\n\t.cfi_adjust_cfa_offset 8\n\t.cfi_rel_offset %rbx, 0\n\t"                \
+            "movq %rsp, %rbx\n\t.cfi_def_cfa_register %rbx\n\t"                                    \
+            "andq $-64, %rsp\n\tsubq $640, %rsp\n\t"                                               \
+            "callq " #callee "\n\t"                                                                \
+            "movq %rbx, %rsp\n\t.cfi_def_cfa_register %rsp\n\t"                                    \
+            "popq %rbx\n\t.cfi_adjust_cfa_offset -8\n\t.cfi_restore %rbx\n\t"                      \
+            "ret\n"                                                                                \
+            ".cfi_endproc\n.size " #name ", . - " #name "\n");
+#else
+#define NEEDS_LIBUNWIND(name, callee)                                                              \
+    OWN_FRAME void name(long us);                                                                  \
+    OWN_FRAME void name(long us)                                                                   \
+    {                                                                                              \
+        callee(us);                                                                                \
+    }
+#endif
+
 ALWAYS_INLINE long argument(int argc, char **argv, int index, long otherwise)
 {
     return argc > index ? strtol(argv[index], NULL, 10) : otherwise;

@@ -1,6 +1,7 @@
 /*
  * argv[2] threads burn while main forks argv[1] children, four at a time, that allocate, compute
- * for argv[3] us in in_child() and exit. Build: -pthread
+ * for argv[3] us in in_child() and exit. Their stacks are for libunwind, whose locks a fork must
+ * not copy while they are held. Build: -pthread
  */
 #include "burn.h"
 
@@ -9,6 +10,8 @@
 
 BURNER(in_burner)
 BURNER(in_child)
+NEEDS_LIBUNWIND(burner, in_burner)
+NEEDS_LIBUNWIND(burning_child, in_child)
 
 #define THREADS_MAX 16
 
@@ -17,7 +20,7 @@ static volatile int stop;
 static void *body(void *unused)
 {
     while (!stop)
-        in_burner(1000);
+        burner(1000);
     return unused;
 }
 
@@ -26,7 +29,7 @@ static void child(long us)
     char *volatile block = malloc(100000);
 
     memset(block, 1, 100000);
-    in_child(us);
+    burning_child(us);
     free(block);
     exit(0);
 }

@@ -57,25 +57,7 @@ OWN_FRAME void recurse(int depth, long us)
     NOT_LAST();
 }
 
-/* As the dynamic linker's code that binds functions: its callee has saved rbx, if anybody has. */
-void based(long us);
-#ifdef __x86_64__
-__asm__(".text\n.globl based\n.type based, @function\nbased:\n"
-        ".cfi_startproc\n\t"
-        "pushq %rbx\n\t.cfi_adjust_cfa_offset 8\n\t.cfi_rel_offset %rbx, 0\n\t"
-        "movq %rsp, %rbx\n\t.cfi_def_cfa_register %rbx\n\t"
-        "andq $-64, %rsp\n\tsubq $640, %rsp\n\t"
-        "callq reached\n\t"
-        "movq %rbx, %rsp\n\t.cfi_def_cfa_register %rsp\n\t"
-        "popq %rbx\n\t.cfi_adjust_cfa_offset -8\n\t.cfi_restore %rbx\n\t"
-        "ret\n"
-        ".cfi_endproc\n.size based, . - based\n");
-#else
-void based(long us)
-{
-    reached(us);
-}
-#endif
+NEEDS_LIBUNWIND(based, reached)
 
 static volatile uint64_t sink;
 static volatile double float_sink = 1.0;
