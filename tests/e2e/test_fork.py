@@ -48,6 +48,9 @@ def test_forks_under_load():
     measured(len(result.profiles) > 390, f"{len(result.profiles)} profiles of 400 children")
     children = [p for p in result.profiles if "in_child" in p.functions()]
     measured(len(children) > 320, f"{len(children)} of 400 children seen in their own function")
+    # A child of a fork that did not wait for the helper's libunwind goes without it.
+    whole = sum(p.whole_share() > 0.5 for p in children) / len(children)
+    measured(whole > 0.97, f"{whole:.3f} of the children have libunwind")
 
 
 @test
