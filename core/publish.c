@@ -79,6 +79,7 @@ static void status_init(struct publisher *publisher)
     status->unit = session->config.unit == CONFIG_UNIT_US ? "us" : "samples";
     status->rate_hz = session->config.rate_hz;
     status->roots = session->config.threads != CONFIG_THREADS_NONE;
+    publisher->told_ns = sys_clock_ns(CLOCK_MONOTONIC);
     status_tell(publisher);
 }
 
