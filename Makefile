@@ -27,6 +27,19 @@ Q        := $(if $(V),,@)
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
+# What is installed decides what is built. So it comes first where it is asked for: make starts anew
+# once it has made a file that it includes.
+.PHONY: deps
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+include $(B)/installed.mk
+$(B)/installed.mk: $(if $(MAKE_RESTARTS),,always)
+	$(Q)scripts/install-deps
+	$(Q)mkdir -p $(@D) && touch $@
+always:
+deps:
+	@:
+endif
+
 # Another processor's tools, as in CROSS=aarch64-linux-gnu- .
 ifneq ($(CROSS),)
 CC       := $(CROSS)gcc
@@ -253,10 +266,7 @@ $(GENERATED:%=$(F)/%.o): $(F)/%.o: $(B)/%.c
 # ---- the rest ------------------------------------------------------------------------------------
 FORMATTED := $(wildcard core/*.[ch] preload/*.[ch] include/*.h scripts/*.[ch] tests/*/*.[ch] examples/*.c)
 
-.PHONY: deps demo screenshot examples bench bench-unwind format format-check install uninstall clean help
-deps:
-	$(Q)scripts/install-deps
-
+.PHONY: demo screenshot examples bench bench-unwind format format-check install uninstall clean help
 demo: all
 	$(Q)B=$(B) scripts/demo
 
