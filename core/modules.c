@@ -194,10 +194,21 @@ static int linked_enter(struct modules *modules)
     return linked->count > 0 ? 0 : -ENOENT;
 }
 
+/* Is this very code among what was found? Emulators tell of the program's memory in some files of
+ * /proc, and of their own in others. */
+static bool knows_own_code(const struct modules *modules)
+{
+    uint64_t here = (uint64_t)(uintptr_t)knows_own_code;
+    uint32_t index = region_above(modules, here);
+    return index < modules->region_count && modules->regions[index].start <= here;
+}
+
 int modules_scan(struct modules *modules)
 {
     modules->scanning = true;
     int result = proc_maps_read("/proc/thread-self/maps", scan_entry, modules);
+    if (result == 0 && !knows_own_code(modules))
+        result = proc_maps_read("/proc/self/maps", scan_entry, modules);
     if (result != 0 && modules->linked != NULL)
         result = linked_enter(modules);
     modules->scanning = false;

@@ -22,12 +22,12 @@
 struct session session;
 enum library_state library_state;
 
-/* libc's own registration, for a handler that belongs to no library: it is not run when one is
- * unloaded. */
+/* glibc's own registration, for a handler that belongs to no library: it is not run when one is
+ * unloaded. musl has but the first, and its public ones never take a handler down. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *library);
-int __cxa_at_quick_exit(void (*function)(void *), void *library);
-int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
-                      void *library);
+__attribute__((weak)) int __cxa_at_quick_exit(void (*function)(void *), void *library);
+__attribute__((weak)) int __register_atfork(void (*prepare)(void), void (*parent)(void),
+                                            void (*child)(void), void *library);
 
 static void at_exit(void *unused)
 {
@@ -156,6 +156,29 @@ int library_start_session(void)
     return session_start(&session, environ);
 }
 
+static void at_quick_exit_of_musl(void)
+{
+    at_exit(NULL);
+}
+
+/* Of no library, as above: a fork may be under way when ours is taken down. */
+static void handlers_register(void)
+{
+    typedef int at_quick_exit_function(void (*)(void));
+    typedef int atfork_function(void (*)(void), void (*)(void), void (*)(void));
+    at_quick_exit_function *at_quick = NULL;
+    atfork_function *atfork = NULL;
+    __cxa_atexit(at_exit, NULL, NULL);
+    if (__cxa_at_quick_exit != NULL)
+        __cxa_at_quick_exit(at_exit, NULL);
+    else if (HOOK_REAL(at_quick, "at_quick_exit") != NULL)
+        at_quick(at_quick_exit_of_musl);
+    if (__register_atfork != NULL)
+        __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, NULL);
+    else if (HOOK_REAL(atfork, "pthread_atfork") != NULL)
+        atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     int error = errno;
@@ -176,9 +199,6 @@ __attribute__((constructor)) static void begin(void)
     library_state = LIBRARY_READY;
     if (session.config.enabled)
         library_start_session();
-    __cxa_atexit(at_exit, NULL, NULL);
-    __cxa_at_quick_exit(at_exit, NULL);
-    /* Of no library, as above: a fork may be under way when ours is taken down. */
-    __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, NULL);
+    handlers_register();
     errno = error;
 }

@@ -13,6 +13,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "arch.h"
 #include "config.h"
 #include "event.h"
 #include "outpath.h"
@@ -48,8 +49,8 @@ static const char *reason_by_file(int fd)
     if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
         return "its file has capabilities, as a setuid program, and into such the loader preloads "
                "nothing";
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
-        return "it is not an x86-64 program, as the library is";
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != ARCH_ELF_MACHINE)
+        return "it is a program of another architecture than the library";
     if (!names_loader(fd, &header))
         return "it is linked statically, so that no loader can preload anything";
     return NULL;
