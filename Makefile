@@ -229,7 +229,7 @@ stress: all
 unit-sanitized:
 	$(Q)$(MAKE) --no-print-directory unit SAN=$(CHECK_SAN)
 
-include scripts/arm64.mk
+include scripts/arm64.mk scripts/package.mk
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 # Needs clang. New inputs are kept in $(B)/fuzz; what is worth keeping goes to tests/fuzz by hand.
@@ -344,6 +344,8 @@ help:
 	@echo 'make fuzz          damaged bytes to all readers, for SECONDS=$(FUZZ_SECONDS); needs clang'
 	@echo 'make format        clang-format; format-check: only tell'
 	@echo 'make install       below PREFIX ($(PREFIX)), with DESTDIR in front; uninstall'
+	@echo 'make dist          the sources, as $(B)/selfsample-$(VERSION).tar.gz'
+	@echo 'make deb           a package for Debian, in $(B)/deb/; check-deb: used in a minimal Debian, as root'
 	@echo 'make clean         remove $(B)/'
 	@echo 'Variables: B=dir CC=clang CROSS=aarch64-linux-gnu- CFLAGS=.. LDFLAGS=.. WERROR=1 SAN=.. PREFIX=.. DESTDIR=.. V=1'
 
