@@ -10,6 +10,8 @@
 #define LIBRARIES_MAX 4096u /* a list without end is none */
 #define EXEC_LOOK_NS  50000000u
 #define STAT_BYTES    1024u
+#define NAME_BYTES    256u
+#define PAGE_BYTES    4096u
 
 /* The beginnings of libc's struct r_debug and struct link_map. */
 struct linker_list {
@@ -28,6 +30,19 @@ void process_watch_init(struct process_watch *watch, const struct app_memory *me
         (struct process_watch){.memory = memory, .linker_list = linker_list, .app_pid = app_pid};
 }
 
+/* One that took another's place may differ in its name alone. Stands for up to NAME_BYTES of it. */
+static uint64_t name_mix(const struct process_watch *watch, uint64_t name)
+{
+    char text[NAME_BYTES];
+    uint64_t to_page_end = PAGE_BYTES - name % PAGE_BYTES, mixed = 0;
+    size_t bytes = to_page_end < sizeof text ? (size_t)to_page_end : sizeof text;
+    if (app_memory_copy(watch->memory, name, text, bytes) != 0)
+        return 0;
+    for (size_t i = 0; i < bytes && text[i] != '\0'; i++)
+        mixed = mixed * 31 + (uint8_t)text[i];
+    return mixed;
+}
+
 /* The app may be changing the list: then it is another at the next look. */
 static uint64_t libraries_now(const struct process_watch *watch)
 {
@@ -41,7 +56,8 @@ static uint64_t libraries_now(const struct process_watch *watch)
         struct library library;
         if (app_memory_copy(watch->memory, at, &library, sizeof library) != 0)
             break;
-        mixed = sampling_mix(mixed ^ at ^ library.bias ^ library.dynamic << 1);
+        mixed = sampling_mix(mixed ^ at ^ library.bias ^ library.dynamic << 1 ^
+                             name_mix(watch, library.name) << 2);
         at = library.next;
     }
     return mixed;

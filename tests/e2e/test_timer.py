@@ -4,7 +4,7 @@
 import re
 import resource
 
-from harness import (both, comm, expect, helpers, main, measured, near, need, program, run,
+from harness import (bare, both, comm, expect, helpers, main, measured, near, need, program, run,
                      shared, test, top_directory, wait_until)
 
 TIMER = {"ENGINE": "timer"}
@@ -78,9 +78,20 @@ def test_workers_that_block_all_signals():
 
 @test(each=[("root", False), ("user", True)])
 def test_signals_as_bare(who):
+    seen = bare(program("sigview"), 4000, user=who[1]).stdout
     result = both(program("sigview"), 4000, user=who[1], options={**TIMER, "CHILDREN": "no"})
+    wrong = [(a, b) for a, b in zip(seen.split(b"\n"), result.stdout.split(b"\n")) if a != b]
+    expect(seen == result.stdout, f"bare and with us: {wrong[:2]}")
     result.quiet()
     expect(result.profile.share("between") > 0.5, str(result))
+
+
+@test(each=["notice", "signals"])
+def test_nothing_is_noticed(what):
+    """No call is interrupted, nothing is pending, blocked or handled that was not."""
+    result = both(program(what), options=TIMER)
+    expect(what != "notice" or b"interrupted: 0" in result.stdout, str(result))
+    expect(result.profile.whole_share() > 0.95, str(result.profile.broken()))
 
 
 @test(each=[("before", True), ("after", False)])
@@ -106,12 +117,17 @@ def test_exec():
 
 @test
 def test_libraries_that_come_and_go():
-    """Libraries that are loaded after the first sample have names."""
-    result = both(program("throws"), "across", shared("plugin.cc", "-DNAME=one", "libplugin-one.so"),
-                  300000, timeout=120, options=TIMER)
-    expect(result.stdout == b"caught 300000\n", f"{result.stdout!r}")
-    measured(result.profile.share("throw_it") > 0.9, f"{result.profile.share('throw_it')}")
-    measured(result.profile.whole_share() > 0.97, f"not whole: {result.profile.broken()}")
+    """Two in turn, at one address: no record tells of them."""
+    libraries = [shared("swapped.c", "-DNAME=first", "libswapped-first.so"),
+                 shared("swapped.c", "-DNAME=second -DREVERSE", "libswapped-second.so")]
+    result = run(program("swaps"), *libraries, 3, 400000, 200000, options=TIMER)
+    expect(result.status in (0, 77), str(result))
+    profile = result.profile
+    first = profile.share_where(lambda s: any(f.startswith("first_") for f in s))
+    second = profile.share_where(lambda s: any(f.startswith("second_") for f in s))
+    near(first, 2 / 3, 0.12, f"of the first; {profile.heaviest()}")
+    near(second, 1 / 3, 0.12, f"of the second; {profile.heaviest()}")
+    measured(profile.whole_share() > 0.95, f"not whole: {profile.broken()}")
 
 
 @test(each=["exit", "main-pthread-exit", "signal-9"])
