@@ -19,6 +19,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "outpath.h"
+
 /* Exit statuses of the command's own: of a run, as env(1), nice(1) and timeout(1) use them, and of
  * its other commands where they fail. */
 enum {
@@ -98,6 +100,16 @@ void after_judge(const struct after_run *after);
 /* Does it, with all files of the run of PROGRAM, if there are any; tells on stderr what was done.
  */
 void after_do(const struct after_run *after, const struct reports *reports, const char *program);
+
+/* ---- command_place.c: where files will lie ---- */
+
+/* The directory of the profiles, with a slash at its end; "": the one where the program is started.
+ * False where it is known to each process alone. */
+bool out_directory_find(char directory[OUTPATH_BYTES]);
+
+/* These end the process with a line where no profile can be written, or PAGE can't. */
+void out_directory_judge(void);
+void page_place_judge(const char *page);
 
 /* ---- command_library.c: where the library is ---- */
 

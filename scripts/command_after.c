@@ -182,10 +182,14 @@ static void page_show(const struct reports *reports, const char *page, const cha
 
 void after_judge(const struct after_run *after)
 {
-    if (after->page == NULL || page_find().head != NULL)
+    if (after->page == NULL)
         return;
-    tell("--flamegraph: %s; the program was not run", PAGE_IS_MISSING);
-    exit(STATUS_USAGE);
+    if (page_find().head == NULL) {
+        tell("--flamegraph: %s; the program was not run", PAGE_IS_MISSING);
+        exit(STATUS_USAGE);
+    }
+    if (after->page[0] != 0)
+        page_place_judge(after->page);
 }
 
 void after_do(const struct after_run *after, const struct reports *reports, const char *program)

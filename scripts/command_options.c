@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -174,25 +173,7 @@ static void variable_set(const char *variable, const char *value)
     free(assignment);
 }
 
-/* The directory of OUT has to exist, as far as it is known already: no placeholder in it. */
-static void out_directory_judge(const char *out)
-{
-    char directory[PATH_MAX];
-    struct stat status;
-    int error = 0;
-    snprintf(directory, sizeof directory, "%.*s", (int)(outpath_base(out) - out), out);
-    if (directory[0] == 0 || strchr(directory, '%') != NULL)
-        return;
-    if (stat(directory, &status) != 0)
-        error = errno;
-    if (error != ENOENT && error != ENOTDIR)
-        return;
-    tell("--out %s: %s: %s; the program was not run", out, directory,
-         error == ENOENT ? "no such directory" : "not a directory");
-    exit(STATUS_USAGE);
-}
-
-/* Refuses what could not be written, before the program runs for nothing. */
+/* The command's user gets a wrong placeholder refused, which the library would keep. */
 static void out_judge(const char *out)
 {
     static char names[OUTPATH_BYTES];
@@ -200,7 +181,6 @@ static void out_judge(const char *out)
         .program = "", .host = "", .ending = "", .environment = environ};
     struct text text = text_over(names, sizeof names);
     outpath_expand(&text, out, &facts, refuse_value, NULL);
-    out_directory_judge(out);
 }
 
 /*
@@ -269,6 +249,7 @@ int options_apply(int argc, char **argv, struct after_run *after)
     if (optind == argc)
         usage();
     options_judge();
+    out_directory_judge();
     out_anchor();
     return optind;
 }

@@ -14,7 +14,6 @@
 #include "deep_stack.h"
 #include "event.h"
 #include "number_file.h"
-#include "outpath.h"
 #include "threads.h"
 
 #define PARANOID        "/proc/sys/kernel/perf_event_paranoid"
@@ -147,14 +146,11 @@ static void examine_confinement(void)
 /* The directory that files go to. */
 static void examine_directory(void)
 {
-    static struct config config;
-    char directory[PATH_MAX];
-    options_of_environment(&config);
-    const char *out = config.out_pattern;
-    size_t length = (size_t)(outpath_base(out) - out);
-    snprintf(directory, sizeof directory, "%.*s", (int)(length ? length : 1), length ? out : ".");
-    if (strchr(directory, '%') != NULL)
+    char directory[OUTPATH_BYTES];
+    if (!out_directory_find(directory))
         return;
+    if (directory[0] == 0)
+        strcpy(directory, ".");
     if (access(directory, W_OK | X_OK) != 0)
         finding(HEALTH_NO, "output directory", "--out DIRECTORY/, or SELFSAMPLE_OUT", "%s: %s",
                 directory, strerror(errno));

@@ -6,7 +6,7 @@ import re
 import signal
 import time
 
-from harness import (EVERYONE, bare, expect, main, measured, near_ms, private_directory, program, test,
+from harness import (EVERYONE, bare, expect, main, measured, near_ms, need_root, private_directory, program, test,
                      the_command, wait_until)
 
 
@@ -107,9 +107,9 @@ def test_usage():
     expect(result.status == 125 and b"--no-such-option" in result.stderr, str(result))
 
 
-def refused(option, value, text):
+def refused(option, value, text, **more):
     """The program is not run; one line says why."""
-    result = selfsample(option, value, program("io"), "x")
+    result = selfsample(option, value, program("io"), "x", env={"E2E_SLASH": "/root"}, **more)
     expect(result.status == 125 and not result.stdout and not result.files(), str(result))
     lines = result.stderr.decode().splitlines()
     expect(len(lines) == 1 and text in lines[0] and lines[0].endswith("the program was not run"),
@@ -123,9 +123,21 @@ def refused(option, value, text):
             ("bracket", "--out", "%{HOME", "%{HOME: no } behind it"),
             ("directory", "--out", "/missing/", "/missing/: no such directory"),
             ("relative", "--out", "missing/x%p.folded", "missing/: no such directory"),
-            ("file", "--out", "/dev/null/x", "/dev/null/: not a directory")])
+            ("file", "--out", "/dev/null/x", "/dev/null/: not a directory"),
+            ("variable", "--out", "x.%{E2E_SLASH}.folded", "x./: no such directory")])
 def test_refuses_wrong_values(case):
     refused(*case[1:])
+
+
+@test
+def test_refuses_directories_of_others():
+    """Before the program runs for nothing, whoever named the directory."""
+    need_root()
+    others = private_directory()
+    others.chmod(0o755)
+    refused("--out", f"{others}/", "Permission denied", user=True)
+    refused("--rate", "100", "no profile can be written to this directory: Permission denied", user=True,
+            directory=others)
 
 
 @test
@@ -252,7 +264,7 @@ def test_program_without_the_library():
 
 @test
 def test_write_error_is_told_once():
-    result = selfsample("--out", "missing%{NONE}/x.folded", program("work"), 100000, 3)
+    result = selfsample("--out", "missing%e/x.folded", program("work"), 100000, 3)
     about = [line for line in ours(result) if "missing" in line]
     expect(result.status == 3 and not rest(result) and len(about) == 1, f"stderr {result.stderr!r}")
     expect("No such file" in about[0] and "--out" in about[0], about[0])
@@ -261,7 +273,7 @@ def test_write_error_is_told_once():
 @test
 def test_write_errors_of_a_tree_are_told_once():
     script = f"{program('work')} 100000 & {program('work')} 100000; wait"
-    result = selfsample("--only", "work", "--out", "missing%{NONE}/", "/bin/sh", "-c", script)
+    result = selfsample("--only", "work", "--out", "missing%e/", "/bin/sh", "-c", script)
     about = [line for line in ours(result) if "missing" in line]
     expect(len(about) == 1 and "2 processes with an error" in about[0], f"{result.stderr!r}")
 

@@ -467,6 +467,16 @@ def series_after_a_run():
 
 
 @test
+def page_that_cannot_be_written_is_told_before_the_run():
+    need_page()
+    directory = private_directory()
+    for page, why in (("missing/x.html", "No such file"), (directory, "Is a directory")):
+        result = bare(the_command(), f"--flamegraph={page}", program("split"), "100")
+        expect(result.status == 125 and not result.stdout and not result.files(), str(result))
+        expect(why in result.stderr.decode() and result.stderr.endswith(b"the program was not run\n"), str(result))
+
+
+@test
 def page_after_a_run_is_a_new_one():
     """Beside the profile, under a name that is free; or where the option says."""
     need_page()
