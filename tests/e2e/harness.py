@@ -90,8 +90,8 @@ def near_ms(actual, wanted, tolerance, what):
     """near(), in ms of CPU time (or samples at about 1 kHz); more only by what was stolen."""
     tolerance_up = tolerance + stolen_ms() - _stolen_before_ms
     if not wanted - tolerance <= actual <= wanted + tolerance_up:
-        raise Failure(f"{what}: {actual:.5g} ms, wanted {wanted:.5g} -{tolerance:.4g} "
-                      f"+{tolerance_up:.4g}")
+        raise Off(f"{what}: {actual:.5g} ms, wanted {wanted:.5g} -{tolerance:.4g} "
+                  f"+{tolerance_up:.4g}")
 
 
 def need(*tools):
