@@ -52,6 +52,11 @@ uint64_t engine_period_ns(const struct event_traits *traits, unsigned rate_hz)
     return period_ns > tick_ns ? period_ns : tick_ns;
 }
 
+uint64_t engine_rate_hz(uint64_t period_ns)
+{
+    return (1000000000u + period_ns / 2) / period_ns;
+}
+
 static void put_remedy(struct text *text, int refusal, int64_t paranoid)
 {
     if (refusal != -EACCES && refusal != -EPERM)

@@ -33,6 +33,9 @@ void engine_close(struct event *event);
 /* The period of one sample: of RATE_HZ, or the shortest that the engine can do. */
 uint64_t engine_period_ns(const struct event_traits *traits, unsigned rate_hz);
 
+/* The rate that such a period makes, as it was asked for where that could be had. */
+uint64_t engine_rate_hz(uint64_t period_ns);
+
 /* "perf", or "timer" with the reason and with the command that would give more. */
 void engine_describe(struct text *text, const struct event_traits *traits, int64_t paranoid);
 

@@ -77,7 +77,7 @@ static void status_init(struct publisher *publisher)
     status->engine = publisher->engine;
     status->format = session->config.format == CONFIG_FORMAT_FOLDED ? "folded" : "pprof";
     status->unit = session->config.unit == CONFIG_UNIT_US ? "us" : "samples";
-    status->rate_hz = session->config.rate_hz;
+    status->rate_hz = engine_rate_hz(session->period_ns);
     status->roots = session->config.threads != CONFIG_THREADS_NONE;
     publisher->told_ns = sys_clock_ns(CLOCK_MONOTONIC);
     status_tell(publisher);
@@ -252,7 +252,7 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
         .uncovered_threads = collector->threads.uncovered,
         .thinned_threads = collector->threads.thinned,
         .engine = publisher->engine,
-        .rate_hz = 1000000000u / session->period_ns,
+        .rate_hz = engine_rate_hz(session->period_ns),
         .kernel_frames = traits->kernel_frames,
         .helper_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID),
         .arena_bytes = collector->arena->peak_bytes + collector->perf_map.arena.peak_bytes,

@@ -24,7 +24,7 @@ void finding(enum health health, const char *subject, const char *cure, const ch
         worst = health;
 }
 
-void view_doctor(const struct view_options *options, char **programs, size_t count)
+void view_doctor(struct view_options *options, char **programs, size_t count)
 {
     (void)options;
     machine_examine();

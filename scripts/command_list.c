@@ -64,7 +64,7 @@ static void print_listed(const struct listed *listed)
            words->program, words->engine, words->out);
 }
 
-void view_list(const struct view_options *options, char **files, size_t file_count)
+void view_list(struct view_options *options, char **files, size_t file_count)
 {
     size_t count, others, read = 0;
     pid_t *helpers = helpers_list(0, &count, &others);

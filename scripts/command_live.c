@@ -340,7 +340,7 @@ static enum event run(struct live *live)
     return event;
 }
 
-void view_live(const struct view_options *options, char **process, size_t count)
+void view_live(struct view_options *options, char **process, size_t count)
 {
     static struct live live;
     (void)count;

@@ -36,7 +36,7 @@ static const struct view {
     const char *arguments;
     const char *help;
     size_t files_min, files_max;
-    void (*print)(const struct view_options *options, char **files, size_t count);
+    void (*print)(struct view_options *options, char **files, size_t count);
 } views[] = {
     {TOP, "top", "[options] FILE...",
      "Prints the functions that the CPU time went into. self: in the function itself; total: in "
@@ -138,8 +138,11 @@ static const struct view_option {
      "frames in front of functions (default 1, the thread;\n"
      "2: a merged profile; 0: SELFSAMPLE_THREADS=none)"},
     {READERS & ~MERGE, 'u', 'u', "unit", "UNIT", "what was recorded: samples (default), us"},
-    {TOP | TREE | DIFF, 'r', 'r', "rate", "HZ", "with --unit us: samples per second (default 999)"},
-    {FLAMEGRAPH | CONVERT, 'r', 'r', "rate", "HZ", "samples per second (default 999)"},
+    {TOP | TREE | DIFF, 'r', 'r', "rate", "HZ",
+     "with --unit us: samples per second (default 999;\n"
+     "pprof files tell it)"},
+    {FLAMEGRAPH | CONVERT, 'r', 'r', "rate", "HZ",
+     "samples per second (default 999; pprof files tell it)"},
     {TOP | TREE | DIFF | LIVE, 'w', 'w', "wide", NULL, "do not shorten names"},
     {MERGE | DIFF | CONVERT | FLAMEGRAPH, 'o', 'o', "out", "FILE",
      "write there instead of to stdout"},
@@ -294,6 +297,7 @@ static void option_set(const struct view *view, struct view_options *options, in
         break;
     case 'r':
         options->rate = number_of("rate", value, 1, 1e9);
+        options->rate_is_known = true;
         break;
     case 'o':
         options->out = value;

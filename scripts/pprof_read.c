@@ -197,21 +197,33 @@ static size_t value_find(const struct reading *reading, const char *unit)
     return SIZE_MAX;
 }
 
-/* Which value makes the counts that the options speak of, and how. */
-static void value_choose(struct reading *reading)
+/* CPU time between two samples, as the file tells it; 0: it does not. */
+static uint64_t period_told_ns(const struct reading *reading)
+{
+    const Pprof__Profile *profile = reading->profile;
+    bool is_told = profile->period > 0 && profile->period_type != NULL &&
+                   strcmp(string_at(reading, profile->period_type->unit), "nanoseconds") == 0;
+    return is_told ? (uint64_t)profile->period : 0;
+}
+
+/* Which value makes the counts that the options speak of, and how. Counts of another period than
+ * theirs are made of the time. */
+static void value_choose(struct reading *reading, struct view_options *options)
 {
     size_t count = value_find(reading, "count"), ns = value_find(reading, "nanoseconds");
-    uint64_t period_ns = reading->profile->period > 0 ? (uint64_t)reading->profile->period
-                                                      : (uint64_t)(1e9 / reading->options->rate);
-    bool is_us = reading->options->is_us;
-    reading->value = is_us == (ns != SIZE_MAX) ? ns : count;
+    uint64_t told_ns = period_told_ns(reading);
+    if (told_ns != 0 && !options->rate_is_known)
+        options->rate = rate_of_period(told_ns);
+    options->rate_is_known = true;
+    uint64_t period_ns = period_of_rate(options->rate);
+    bool is_us = options->is_us, is_other = told_ns != 0 && told_ns != period_ns;
+    bool want_ns = is_us || is_other || count == SIZE_MAX;
+    reading->value = want_ns && ns != SIZE_MAX ? ns : count;
     reading->per = reading->times = 1;
-    if (!is_us && count != SIZE_MAX)
-        reading->value = count;
-    else if (reading->value == ns)
+    if (reading->value == ns)
         reading->per = is_us ? 1000 : period_ns;
-    else
-        reading->times = period_ns / 1000;
+    else if (is_us)
+        reading->times = (told_ns != 0 ? told_ns : period_ns) / 1000;
     if (reading->value == SIZE_MAX)
         view_fail("%s: a pprof profile, but neither of counts nor of nanoseconds", reading->file);
 }
@@ -307,7 +319,7 @@ static void table_close(struct table *table)
 }
 
 void pprof_read(struct stacks *stacks, int side, struct node *base, const struct pprof_bytes *bytes,
-                const struct view_options *options)
+                struct view_options *options)
 {
     struct reading reading = {.stacks = stacks, .options = options, .file = bytes->file};
     size_t length;
@@ -317,7 +329,7 @@ void pprof_read(struct stacks *stacks, int side, struct node *base, const struct
     if (reading.profile == NULL)
         damaged(&reading, "no protocol buffer of that kind");
     tables_make(&reading);
-    value_choose(&reading);
+    value_choose(&reading, options);
     samples_take(&reading, side, base);
     table_close(&reading.mappings);
     table_close(&reading.locations);

@@ -20,9 +20,10 @@ struct pprof_bytes {
 /*
  * Adds BYTES to SIDE of STACKS, below BASE. The counts are, as options->is_us says, of samples or
  * of microseconds; where the file has no such values they are made of those that it has, by its
- * period. options->roots 0: without threads. Ends the process where the file is damaged.
+ * period. options->rate becomes that of the file, unless it is known already: then counts are made
+ * for that. options->roots 0: without threads. Ends the process where the file is damaged.
  */
 void pprof_read(struct stacks *stacks, int side, struct node *base, const struct pprof_bytes *bytes,
-                const struct view_options *options);
+                struct view_options *options);
 
 #endif

@@ -15,7 +15,7 @@ static const char *title_of(char **files, size_t count)
     return count > 1 ? text : slash ? slash + 1 : files[0];
 }
 
-void view_convert(const struct view_options *options, char **files, size_t count)
+void view_convert(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     size_t roots = options->roots + (count > 1);

@@ -128,7 +128,7 @@ static void sides_normalise(const struct stacks *stacks)
     }
 }
 
-void view_diff(const struct view_options *options, char **files, size_t count)
+void view_diff(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     stacks_open(&stacks);

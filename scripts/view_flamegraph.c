@@ -116,7 +116,7 @@ static void judge(const struct view_options *options, size_t count)
         view_fail("flamegraph: the page is for a browser, not for a terminal: say -o page.html");
 }
 
-void view_flamegraph(const struct view_options *options, char **files, size_t count)
+void view_flamegraph(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     judge(options, count);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-void view_merge(const struct view_options *options, char **files, size_t count)
+void view_merge(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     stacks_open(&stacks);

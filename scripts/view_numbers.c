@@ -122,6 +122,18 @@ double share_error(const struct view_options *options, uint64_t count, uint64_t 
     return all ? 100 * count_error(options, count, all) / (double)all : 0;
 }
 
+uint64_t period_of_rate(double rate)
+{
+    const double slack_ns = 1e-3; /* of a whole period that became a rate */
+    return rate < 1e9 ? (uint64_t)(1e9 / rate + slack_ns) : 1;
+}
+
+double rate_of_period(uint64_t period_ns)
+{
+    double rate = 1e9 / (double)period_ns, whole = round(rate);
+    return whole >= 1 && period_of_rate(whole) == period_ns ? whole : rate;
+}
+
 const char *unit_name(const struct view_options *options)
 {
     return options->is_us ? "us" : "samples";

@@ -103,7 +103,7 @@ void pprof_print(FILE *out, const struct stacks *stacks, const char *title,
                  const struct view_options *options, size_t roots)
 {
     struct printing printing = {
-        .options = options, .roots = roots, .period_ns = (uint64_t)(1e9 / options->rate)};
+        .options = options, .roots = roots, .period_ns = period_of_rate(options->rate)};
     const struct pprof_facts facts = {.period_ns = printing.period_ns, .comment = title};
     struct arena arena;
     long functions = 0;

@@ -179,7 +179,7 @@ static bool is_packed(struct reader *reader)
 }
 
 static void packed_read(struct stacks *stacks, int side, struct node *base, struct reader *reader,
-                        const struct view_options *options)
+                        struct view_options *options)
 {
     while (!reader->at_end) {
         if (reader->end >= PPROF_BYTES_MAX)
@@ -193,10 +193,11 @@ static void packed_read(struct stacks *stacks, int side, struct node *base, stru
 }
 
 static void folded_read(struct stacks *stacks, int side, struct node *base, struct reader *reader,
-                        const struct view_options *options)
+                        struct view_options *options)
 {
     char *line;
     size_t length;
+    options->rate_is_known = true;
     while ((line = reader_line(reader, &length)) != NULL) {
         uint64_t count = count_cut(reader, line, &length);
         if (!thread_is_wanted(reader, line, line + length, options))
@@ -210,7 +211,7 @@ static void folded_read(struct stacks *stacks, int side, struct node *base, stru
 }
 
 void view_read(struct stacks *stacks, int side, const char *file, const char *root,
-               const struct view_options *options)
+               struct view_options *options)
 {
     struct reader reader;
     struct node *base = stacks->root;
@@ -238,7 +239,7 @@ void view_expect_counts(const struct stacks *stacks, int side, const char *file,
 }
 
 void view_read_programs(struct stacks *stacks, char **files, size_t count,
-                        const struct view_options *options)
+                        struct view_options *options)
 {
     for (size_t i = 0; i < count; i++) {
         char *program = count > 1 ? view_program_of(files[i]) : NULL;
@@ -249,7 +250,7 @@ void view_read_programs(struct stacks *stacks, char **files, size_t count,
 }
 
 void view_read_sides(struct stacks *stacks, char **files, size_t count,
-                     const struct view_options *options)
+                     struct view_options *options)
 {
     for (size_t side = 0; side < count; side++) {
         view_read(stacks, (int)side, files[side], NULL, options);

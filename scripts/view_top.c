@@ -122,7 +122,7 @@ static void print_subject(const struct stacks *stacks, size_t files,
     printf("\n");
 }
 
-void view_top(const struct view_options *options, char **files, size_t count)
+void view_top(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     stacks_open(&stacks);

@@ -30,7 +30,7 @@ static void print_node(const struct printing *printing, const struct node *node)
     table_name(stdout, node->name->text, room, printing->options);
 }
 
-void view_tree(const struct view_options *options, char **files, size_t count)
+void view_tree(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     stacks_open(&stacks);

@@ -24,7 +24,8 @@ struct view_options {
     const char *thread;      /* a pattern; NULL: all threads */
     size_t roots;            /* frames at the root that are no functions */
     bool is_us;              /* the counts are microseconds */
-    double rate;             /* samples per second of CPU time, where IS_US */
+    double rate;             /* samples per second of CPU time */
+    bool rate_is_known;      /* by an option, or by the first file */
     double cut;              /* a share, 0 to 1 */
     bool wide;               /* names are not shortened */
     bool by_thread;          /* top, live: a function of two threads is two functions */
@@ -40,17 +41,17 @@ struct view_options {
 };
 
 /* Each prints its view of COUNT FILES. */
-void view_top(const struct view_options *options, char **files, size_t count);
-void view_tree(const struct view_options *options, char **files, size_t count);
-void view_merge(const struct view_options *options, char **files, size_t count);
-void view_diff(const struct view_options *options, char **files, size_t count);
-void view_convert(const struct view_options *options, char **files, size_t count);
-void view_flamegraph(const struct view_options *options, char **files, size_t count);
+void view_top(struct view_options *options, char **files, size_t count);
+void view_tree(struct view_options *options, char **files, size_t count);
+void view_merge(struct view_options *options, char **files, size_t count);
+void view_diff(struct view_options *options, char **files, size_t count);
+void view_convert(struct view_options *options, char **files, size_t count);
+void view_flamegraph(struct view_options *options, char **files, size_t count);
 
 /* The same of running processes. */
-void view_list(const struct view_options *options, char **none, size_t count);
-void view_doctor(const struct view_options *options, char **program, size_t count);
-void view_live(const struct view_options *options, char **process, size_t count);
+void view_list(struct view_options *options, char **none, size_t count);
+void view_doctor(struct view_options *options, char **program, size_t count);
+void view_live(struct view_options *options, char **process, size_t count);
 
 /* ---- view_top.c: the table of functions ---- */
 
@@ -78,20 +79,21 @@ void folded_print(FILE *out, const struct stacks *stacks, int sides);
 
 /*
  * Adds FILE ("-": stdin) to SIDE of STACKS, under a frame ROOT unless that is NULL. With
- * options->thread only the stacks of such threads, whose frame is the last of options->roots. Ends
- * the process where the file can't be read or is damaged.
+ * options->thread only the stacks of such threads, whose frame is the last of options->roots. The
+ * first file of all settles options->rate, where it tells one. Ends the process where the file
+ * can't be read or is damaged.
  */
 void view_read(struct stacks *stacks, int side, const char *file, const char *root,
-               const struct view_options *options);
+               struct view_options *options);
 
 /* Adds COUNT FILES to side 0; where they are more than one, each under a frame of its program.
  * Ends the process where they left nothing to be shown. */
 void view_read_programs(struct stacks *stacks, char **files, size_t count,
-                        const struct view_options *options);
+                        struct view_options *options);
 
 /* Adds COUNT FILES, SIDES at most, each to a side of its own. Ends the process as above. */
 void view_read_sides(struct stacks *stacks, char **files, size_t count,
-                     const struct view_options *options);
+                     struct view_options *options);
 
 /* Ends the process where FILES left nothing to be shown. */
 void view_expect_counts(const struct stacks *stacks, int side, const char *file,
@@ -140,6 +142,11 @@ double share_error(const struct view_options *options, uint64_t count, uint64_t 
 
 /* The standard error of COUNT where what it is a part of isn't given: sqrt(n) samples. */
 double count_error_alone(const struct view_options *options, uint64_t count);
+
+/* Samples a second that are PERIOD_NS apart: the whole number that the period was made of, if it
+ * was. And back: in whole nanoseconds, 1 at least. */
+double rate_of_period(uint64_t period_ns);
+uint64_t period_of_rate(double rate);
 
 /* What the counts are called: "samples" or "us". */
 const char *unit_name(const struct view_options *options);

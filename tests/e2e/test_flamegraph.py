@@ -17,7 +17,7 @@ import time
 from browser import Browser
 from harness import (COMMAND, Skip, bare, expect, main, private_directory, program, test,
                      the_command)
-from stacks import write
+from stacks import view, write
 
 FUNCTIONS = ["parse", "std::map<int, char*>::find(int const&)", "copy_user_[k]", "inlined_[i]", "größe",
              "libfoo.so+0x1a40", "a", "[unknown]"]
@@ -454,6 +454,19 @@ def after_a_run():
     expect({"all", "split"} <= drawn, f"no frame of the program: {drawn}")
     share = sum(p.total() for p in result.profiles if "split" in p.path.name) / whole
     expect(abs(frame(page, "split")[3] / frame(page, "all")[3] - share) < 0.002, f"split: not {share}")
+    quiet(page)
+
+
+@test
+def time_is_by_the_rate_of_the_file():
+    """100 samples of a pprof file of 4 ms each."""
+    need_page()
+    directory = private_directory()
+    folded, packed = write(directory / "a.folded", {("main", "f"): 100}), directory / "a.pb.gz"
+    view("convert", "--to", "pprof", "--rate", 250, "-o", packed, folded)
+    made(packed, "-o", directory / "a.html")
+    page = browser().page(directory / "a.html", ready=READY)
+    expect("100 samples at 250 Hz, 400 ms of CPU time" in text(page, "facts"), text(page, "facts"))
     quiet(page)
 
 

@@ -209,6 +209,25 @@ def convert_to_pprof_and_back():
 
 
 @test
+def rate_is_that_of_the_file():
+    """Of a file of 4 ms a sample: it is told, and counts for another rate are made of the time."""
+    directory = private_directory()
+    stacks = {("main", "f"): 25, ("main", "g"): 75}
+    folded, slow = write(directory / "a.folded", stacks), directory / "slow.pb.gz"
+    again, quick = directory / "again.pb.gz", directory / "quick.pb.gz"
+    view("convert", "--to", "pprof", "--rate", 250, "-o", slow, folded)
+    view("convert", "--to", "pprof", "-o", again, slow)
+    expect(Pprof(again).period == 4_000_000 and Pprof(again).total(1) == 400_000_000, "again")
+    error = 100 * (0.25 * 0.75 / 100) ** 0.5
+    row = next(line for line in view("top", "-u", "us", slow).splitlines() if line.endswith(" f"))
+    expect(abs(float(row.split()[1]) - error) < 0.006, row)
+    view("convert", "--to", "pprof", "--rate", 1000, "-o", quick, folded)
+    both = parsed(view("convert", "--to", "folded", quick, slow))
+    expect(both == {("quick", "main", "f"): 25, ("quick", "main", "g"): 75,
+                    ("slow", "main", "f"): 100, ("slow", "main", "g"): 300}, f"{both}")
+
+
+@test
 def files_of_other_writers():
     """What `go tool pprof` writes anew, of two of ours taken together."""
     directory = private_directory()
