@@ -138,14 +138,21 @@ static const struct option_row *row_of(int found)
     return NULL;
 }
 
-/* A line of the library's, whose last clause says what the library does then: the command does
- * something else. */
+/*
+ * A line of the library's about the variable of an option, which CONTEXT is: told of the option.
+ * Its last clause says what the library does then: the command does something else.
+ */
 _Noreturn static void refuse_value(void *context, const char *line)
 {
-    (void)context;
-    const char *clause = strrchr(line, ';');
-    int length = clause != NULL ? (int)(clause - line) : (int)strlen(line);
-    fprintf(stderr, "%.*s; the program was not run\n", length, line);
+    const struct option_row *row = context;
+    const char *variable = strstr(line, row->variable);
+    const char *what = variable != NULL ? variable + strlen(row->variable) : line;
+    const char *clause = strrchr(what, ';');
+    int length = clause != NULL ? (int)(clause - what) : (int)strlen(what);
+    if (*what == '=' && row->value == NULL) /* as a word of its own */
+        tell("--%s %.*s; the program was not run", row->option, length - 1, what + 1);
+    else
+        tell("--%s%.*s; the program was not run", row->option, length, what);
     exit(STATUS_USAGE);
 }
 
@@ -160,27 +167,28 @@ void options_of_environment(struct config *config)
     config_read(config, environ, say_nothing, NULL);
 }
 
-/* Asks the library's reader what it would make of the variable. */
-static void variable_set(const char *variable, const char *value)
+/* Sets the variable of an option, and asks the library's reader what it would make of it. */
+static void variable_set(const struct option_row *row, const char *value)
 {
+    const char *variable = row->variable;
     char *assignment;
     static struct config config;
     if (setenv(variable, value, 1) != 0 || asprintf(&assignment, "%s=%s", variable, value) < 0) {
         tell("%s: %s", variable, strerror(errno));
         exit(STATUS_USAGE);
     }
-    config_read(&config, (char *const[]){assignment, NULL}, refuse_value, NULL);
+    config_read(&config, (char *const[]){assignment, NULL}, refuse_value, (void *)row);
     free(assignment);
 }
 
 /* The command's user gets a wrong placeholder refused, which the library would keep. */
-static void out_judge(const char *out)
+static void out_judge(const struct option_row *row, const char *out)
 {
     static char names[OUTPATH_BYTES];
     const struct outpath_facts facts = {
         .program = "", .host = "", .ending = "", .environment = environ};
     struct text text = text_over(names, sizeof names);
-    outpath_expand(&text, out, &facts, refuse_value, NULL);
+    outpath_expand(&text, out, &facts, refuse_value, (void *)row);
 }
 
 /*
@@ -230,9 +238,9 @@ int options_apply(int argc, char **argv, struct after_run *after)
         const struct option_row *row = row_of(found);
         if (row != NULL) {
             const char *value = optarg ? optarg : row->value;
-            variable_set(row->variable, value);
+            variable_set(row, value);
             if (row->letter == 'o')
-                out_judge(value);
+                out_judge(row, value);
         } else if (found == TOP) {
             after->top = true;
         } else if (found == PAGE) {

@@ -116,10 +116,10 @@ def refused(option, value, text, **more):
            f"stderr {lines}")
 
 
-@test(each=[("rate", "--rate", "fast", "fast: not a number"),
+@test(each=[("rate", "--rate", "fast", ": --rate fast: not a number"),
             ("rate-0", "--rate", "0", "allowed is 1 to 20000 "),
-            ("children", "--children=ja", "--", "ja: no such value"),
-            ("placeholder", "--out", "x%q", "%q: no such placeholder"),
+            ("children", "--children=ja", "--", ": --children=ja: no such value"),
+            ("placeholder", "--out", "x%q", ": --out: %q: no such placeholder"),
             ("bracket", "--out", "%{HOME", "%{HOME: no } behind it"),
             ("directory", "--out", "/missing/", "/missing/: no such directory"),
             ("relative", "--out", "missing/x%p.folded", "missing/: no such directory"),
