@@ -132,5 +132,5 @@ void view_top(struct view_options *options, char **files, size_t count)
     print_subject(&stacks, count, options);
     size_t more = top_print(&stacks, false, options);
     if (more != 0)
-        printf("and %zu more (-n 0 shows all)\n", more);
+        printf("and %zu more (--rows 0 shows all)\n", more);
 }

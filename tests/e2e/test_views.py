@@ -75,7 +75,7 @@ def test_top_order_and_rows():
     by_total = list(rows(view("top", "--sort=total", path)))
     expect(by_total == ["top", "a", "b", "z", "c"], f"{by_total}")
     text = view("top", "-n", 2, path)
-    expect(len(text.splitlines()) == 5 and "and 3 more" in text, text)
+    expect(len(text.splitlines()) == 5 and "and 3 more (--rows 0 shows all)" in text, text)
 
 
 @test
@@ -241,7 +241,8 @@ def test_diff_table():
     expect(float(shares["h"][2]) < 0 and float(shares["same"][2]) < 0, f"{lines}")
     by_total = view("diff", "--sort", "total", *paths).splitlines()[2:-1]
     expect([line.split()[-1] for line in by_total] == ["f", "g", "h"], f"{by_total}")
-    expect(len(view("diff", "--rows", 1, *paths).splitlines()) == 4, "--rows")
+    text = view("diff", "--rows", 1, *paths)
+    expect(len(text.splitlines()) == 4 and "more (--rows 0 shows all)" in text, text)
     expect(view("diff", paths[0], paths[0]).count("\n") == 2, "no difference")
 
 
