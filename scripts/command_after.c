@@ -194,9 +194,15 @@ void after_judge(const struct after_run *after)
 
 void after_do(const struct after_run *after, const struct reports *reports, const char *program)
 {
-    if (file_first(reports) == NULL)
+    bool wanted = after->top || after->page != NULL;
+    if (file_first(reports) == NULL) {
+        if (wanted)
+            tell("no %s%s%s: there is no profile", after->top ? "table" : "",
+                 after->top && after->page != NULL ? ", no " : "",
+                 after->page != NULL ? "flame graph" : "");
         return;
-    if ((after->top || after->page != NULL) && is_series(run_config()))
+    }
+    if (wanted && is_series(run_config()))
         tell("the files of a process are a series; what follows is of its last one alone");
     if (after->top)
         top_show(reports);

@@ -13,7 +13,8 @@
 
 enum {
     FILES_TOLD = 5,
-    EXPLAINED_MS = 200, /* less time than this needs no explanation */
+    EXPLAINED_MS = 200,  /* less time than this needs no explanation */
+    BRIEF_NS = 10000000, /* less than this is told in milliseconds */
 };
 
 /* Of the whole process tree. Processes too short for a file are counted apart from all the rest,
@@ -100,10 +101,14 @@ static void tell_means(const struct totals *totals)
 
 static void tell_counts(const struct totals *totals)
 {
-    tell("%" PRIu64 " %s from %zu %s; %.2f s of CPU time seen, %.1f %% of %.2f s", totals->samples,
-         samples(totals->samples), totals->processes, processes(totals->processes),
-         (double)totals->cpu_seen_ns / 1e9, share(totals->cpu_seen_ns, totals->cpu_clock_ns),
-         (double)totals->cpu_clock_ns / 1e9);
+    bool brief = totals->cpu_clock_ns < BRIEF_NS;
+    const char *unit = brief ? "ms" : "s";
+    double unit_ns = brief ? 1e6 : 1e9;
+    tell("%" PRIu64 " %s from %zu %s; %.2f %s of CPU time seen, %.1f %% of %.2f %s",
+         totals->samples, samples(totals->samples), totals->processes, processes(totals->processes),
+         (double)totals->cpu_seen_ns / unit_ns, unit,
+         share(totals->cpu_seen_ns, totals->cpu_clock_ns), (double)totals->cpu_clock_ns / unit_ns,
+         unit);
     tell("stacks whole: %.1f %%; samples lost: %" PRIu64 "; threads not covered: %" PRIu64,
          share(totals->whole, totals->whole + totals->truncated), totals->lost, totals->uncovered);
     if (totals->thinned != 0)
@@ -226,6 +231,17 @@ static void no_file_hint(const struct reports *reports, const struct totals *tot
                  (double)run_ms / 1000);
 }
 
+/* What would have given the short processes samples: a clause, or "". */
+static void rate_hint(char *hint, size_t size)
+{
+    static struct config config;
+    options_of_environment(&config);
+    hint[0] = 0;
+    if (config.rate_hz < CONFIG_RATE_HZ_MAX)
+        snprintf(hint, size, "; --rate %u makes a period %.2f ms instead of %.2f ms",
+                 CONFIG_RATE_HZ_MAX, 1e3 / CONFIG_RATE_HZ_MAX, 1e3 / config.rate_hz);
+}
+
 /* OTHERS: processes that are not in the totals. */
 static void tell_too_short(const struct reports *reports, const struct totals *totals,
                            uint64_t others)
@@ -233,6 +249,8 @@ static void tell_too_short(const struct reports *reports, const struct totals *t
     char used[64] = ""; /* what is known of it */
     char hint[256];
     no_file_hint(reports, totals, hint, sizeof hint);
+    if (hint[0] == 0 && totals->files == 0)
+        rate_hint(hint, sizeof hint);
     if (totals->too_short_ns != 0)
         snprintf(used, sizeof used, "%.1f ms of CPU time, ", (double)totals->too_short_ns / 1e6);
     if (totals->too_short == 1 && totals->processes + others == 0)

@@ -285,6 +285,20 @@ def test_process_of_less_than_a_period():
     expect(not result.files() and len(ours(result)) == 1, str(result))
     match = re.search(r"too short: ([0-9.]+) ms of CPU time, less than one period", ours(result)[0])
     measured(match and float(match.group(1)) < 50, f"stderr {result.stderr!r}")
+    expect("; --rate 20000 makes a period 0.05 ms instead of 50.00 ms" in ours(result)[0], f"stderr {result.stderr!r}")
+
+
+@test
+def test_top_without_a_profile():
+    lines = ours(selfsample("--rate", 20, "--top", "/bin/true"))
+    expect(len(lines) == 2 and lines[1] == "selfsample: no table: there is no profile", f"{lines}")
+
+
+@test
+def test_brief_time_is_told_in_milliseconds():
+    text = "\n".join(ours(selfsample("--rate", 20000, program("work"), 3000)))
+    match = re.search(r"; ([0-9.]+) ms of CPU time seen, [0-9.]+ % of ([0-9.]+) ms", text)
+    measured(match and all(2 < float(told) < 10 for told in match.groups()), text)
 
 
 @test
