@@ -97,6 +97,12 @@ struct reports;
 /* Ends the process with a line where it can't be done. */
 void after_judge(const struct after_run *after);
 
+enum { RUN_OPTIONS = 3, RUN_OPTION_BYTES = 24 };
+
+/* What a view of this run's files has to be told of how they were recorded: options, into OPTIONS.
+ * Returns how many; what is so anyway is not among them. */
+size_t run_options(const struct reports *reports, char options[RUN_OPTIONS][RUN_OPTION_BYTES]);
+
 /* Does it, with all files of the run of PROGRAM, if there are any; tells on stderr what was done.
  */
 void after_do(const struct after_run *after, const struct reports *reports, const char *program);
@@ -146,6 +152,7 @@ struct report {
     bool ended;
     char program[64];
     uint64_t samples, lost, whole, truncated, uncovered, thinned;
+    uint64_t rate_hz; /* that was had: one count of a file is a period of it */
     uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
     char engine[256];
     bool too_short; /* less CPU time than one period: no file is meant to be */

@@ -65,20 +65,61 @@ static bool is_series(const struct config *config)
     return config->checkpoint_seconds > 0 && outpath_number(&numbered, names, 0);
 }
 
+/* The rate of the process with the most samples; 0: there is none. */
+static uint64_t rate_of(const struct reports *reports)
+{
+    const struct report *most = NULL;
+    for (size_t i = 0; i < reports->count; i++) {
+        const struct report *report = &reports->list[i];
+        if (report->file != NULL && (most == NULL || report->samples > most->samples))
+            most = report;
+    }
+    return most != NULL ? most->rate_hz : 0;
+}
+
+size_t run_options(const struct reports *reports, char options[RUN_OPTIONS][RUN_OPTION_BYTES])
+{
+    const struct config *config = run_config();
+    uint64_t rate_hz = rate_of(reports);
+    size_t count = 0;
+    if (config->threads == CONFIG_THREADS_NONE)
+        snprintf(options[count++], RUN_OPTION_BYTES, "--roots=0");
+    if (config->unit == CONFIG_UNIT_US)
+        snprintf(options[count++], RUN_OPTION_BYTES, "--unit=us");
+    if (config->format == CONFIG_FORMAT_FOLDED && rate_hz > 0 && rate_hz != CONFIG_RATE_HZ)
+        snprintf(options[count++], RUN_OPTION_BYTES, "--rate=%u", (unsigned)rate_hz);
+    return count;
+}
+
+/* Counts of different rates are no sum: whose they are taken for. */
+static void rates_judge(const struct reports *reports)
+{
+    const struct config *config = run_config();
+    uint64_t rate_hz = rate_of(reports);
+    if (config->format != CONFIG_FORMAT_FOLDED || config->unit != CONFIG_UNIT_SAMPLES)
+        return;
+    for (size_t i = 0; i < reports->count; i++) {
+        const struct report *report = &reports->list[i];
+        if (report->file == NULL || report->rate_hz == rate_hz)
+            continue;
+        tell("processes were sampled at different rates: what follows takes all counts for those "
+             "of %u Hz, and is wrong by that of %s (%u Hz); with --unit=us it would be right",
+             (unsigned)rate_hz, report->program, (unsigned)report->rate_hz);
+        return;
+    }
+}
+
 /* `selfsample VIEW`, and what has to be said of counts that this run's options made. */
 static struct words words_begin(const struct reports *reports, const char *view)
 {
-    const struct config *config = run_config();
+    char options[RUN_OPTIONS][RUN_OPTION_BYTES];
+    size_t options_count = run_options(reports, options);
     struct words words = {0};
     words.list = memory_or_end(calloc(reports->count + OWN_ARGUMENTS, sizeof(char *)));
     words_add(&words, "selfsample");
     words_add(&words, "%s", view);
-    if (config->threads == CONFIG_THREADS_NONE)
-        words_add(&words, "--roots=0");
-    if (config->unit == CONFIG_UNIT_US)
-        words_add(&words, "--unit=us");
-    words_add(&words, "--rate=%u",
-              config->rate_hz < CONFIG_RATE_HZ_MAX ? config->rate_hz : CONFIG_RATE_HZ_MAX);
+    for (size_t i = 0; i < options_count; i++)
+        words_add(&words, "%s", options[i]);
     return words;
 }
 
@@ -204,6 +245,8 @@ void after_do(const struct after_run *after, const struct reports *reports, cons
     }
     if (wanted && is_series(run_config()))
         tell("the files of a process are a series; what follows is of its last one alone");
+    if (after->top || after->page != NULL)
+        rates_judge(reports);
     if (after->top)
         top_show(reports);
     if (after->page != NULL)

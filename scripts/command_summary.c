@@ -24,6 +24,8 @@ struct totals {
     uint64_t too_short_ns; /* their CPU time */
     uint64_t samples, lost, whole, truncated, uncovered, thinned;
     uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
+    uint64_t rate_hz;          /* of the first process */
+    bool rates_differ;         /* from that */
     const char *engine;        /* of all processes, or "mixed" */
     const char *kernel_reason; /* the first reason why one has no kernel frames or names */
     const char *error;         /* the first */
@@ -51,6 +53,9 @@ static void totals_add(struct totals *totals, const struct report *report)
     totals->files += report->file != NULL;
     totals->errors += report->error != NULL;
     totals->without_kernel += !report->kernel_frames;
+    if (totals->rate_hz == 0)
+        totals->rate_hz = report->rate_hz;
+    totals->rates_differ |= totals->rate_hz != report->rate_hz;
     if (totals->error == NULL)
         totals->error = report->error;
     if (totals->engine == NULL || totals->engine[0] == 0)
@@ -90,9 +95,12 @@ static void tell_means(const struct totals *totals)
     bool all = totals->without_kernel == 0;
     const char *frames = all ? "yes" : totals->without_kernel == totals->processes ? "no" : "some";
     const char *reason = totals->kernel_reason ? totals->kernel_reason : "";
-    tell("engine: %s; kernel frames: %s%s%s%s; helpers' own CPU time: %.2f s, and "
+    char rate[32] = "";
+    if (totals->rate_hz != 0 && !totals->rates_differ)
+        snprintf(rate, sizeof rate, " at %u Hz", (unsigned)totals->rate_hz);
+    tell("engine: %s%s; kernel frames: %s%s%s%s; helpers' own CPU time: %.2f s, and "
          "%.2f s in the programs' threads",
-         totals->engine, frames, *reason ? " (" : "", reason, *reason ? ")" : "",
+         totals->engine, rate, frames, *reason ? " (" : "", reason, *reason ? ")" : "",
          (double)totals->helper_cpu_ns / 1e9, (double)totals->own_ns / 1e9);
     if (!all)
         tell("kernel time at least %.1f %% (stacks not visible)",
@@ -177,15 +185,19 @@ static const char *picture_maker(void)
 }
 
 /* The next command to type: FILE as a page, or, where the command has none, as others draw it. */
-static void tell_picture(const char *file)
+static void tell_picture(const struct reports *reports, const char *file)
 {
     static struct config config;
+    char options[RUN_OPTIONS][RUN_OPTION_BYTES], told[sizeof options] = "";
+    size_t options_count = run_options(reports, options), length = 0;
     char quoted[2 * PATH_MAX], own[2 * PATH_MAX];
     quote(path_from_here(file), quoted, sizeof quoted);
     quote(program_invocation_name, own, sizeof own);
     options_of_environment(&config);
+    for (size_t i = 0; i < options_count; i++)
+        length += (size_t)snprintf(told + length, sizeof told - length, " %s", options[i]);
     if (page_find().head != NULL)
-        tell("for a picture: %s flamegraph %s > selfsample.html", own, quoted);
+        tell("for a picture: %s flamegraph%s %s > selfsample.html", own, told, quoted);
     else if (config.format == CONFIG_FORMAT_PPROF)
         tell("for a picture: go tool pprof -http=: %s", quoted);
     else
@@ -206,7 +218,7 @@ static void tell_files(const struct reports *reports, bool picture_hint)
     if (count > FILES_TOLD)
         tell("and %zu more", count - FILES_TOLD);
     if (picture_hint)
-        tell_picture(list[0]->file);
+        tell_picture(reports, list[0]->file);
     free(list);
 }
 

@@ -45,7 +45,8 @@ static const struct view {
      "_[i]: inlined.\n\n"
      "+- is the standard error of a share p of n samples, sqrt(p (1 - p) / n), in points: what\n"
      "chance alone does. Shares that differ by less than two of these may as well be the same.\n"
-     "Where counts are microseconds the file does not tell n. It is taken from --rate then.\n",
+     "Where counts are microseconds the file does not tell n. It is taken from --rate then.\n"
+     "Samples are weights here, in periods of the rate; a run's summary counts stacks.\n",
      1, ANY, view_top},
     {TREE, "tree", "[options] FILE...",
      "Prints who called whom: the share of the CPU time in each call and in what is under it\n"

@@ -37,7 +37,8 @@ static void look_read(struct stacks *stacks, int side, const struct look *look,
     if (look == NULL || look->fd < 0)
         return;
     snprintf(path, sizeof path, "/proc/self/fd/%d", look->fd);
-    view_read(stacks, side, path, NULL, options);
+    struct view_options own = *options;
+    view_read(stacks, side, path, NULL, &own);
 }
 
 static void print_table(const struct live_table *table)

@@ -6,7 +6,7 @@ import re
 import signal
 import time
 
-from harness import (EVERYONE, bare, expect, main, measured, near_ms, need_root, private_directory, program, test,
+from harness import (EVERYONE, Skip, bare, expect, main, measured, near_ms, need_root, private_directory, program, test,
                      the_command, wait_until)
 
 
@@ -217,13 +217,29 @@ def test_summary(who):
     expect("flamegraph" in text, f"no next command in: {text}")
 
 
+HINTS = [((), ""), (("-u", "us"), " --unit=us"), (("-r", "5000"), " --rate=5000"),
+         (("-t", "none", "-u", "us", "-r", "100"), " --roots=0 --unit=us --rate=100")]
+
+
+@test(each=HINTS)
+def test_hint_has_what_the_file_does_not_tell(case):
+    options, wanted = case
+    text = selfsample(*options, program("split"), 100).stderr.decode()
+    hint = re.search(r"for a picture: \S+ flamegraph(.*) selfsample\.split\.\d+\.folded > ", text)
+    if hint is None:
+        raise Skip("built without the packages of npm")
+    expect(hint[1] == wanted, text)
+    rate = re.search(r"--rate=(\d+)", wanted)
+    expect(f" at {rate[1] if rate else 999} Hz; " in text, text)
+
+
 @test(each=EVERYONE)
 def test_summary_of_kernel_time(who):
     """Where there are no kernel frames it tells the kernel's share, and what would show them."""
     result = selfsample("/bin/dd", "if=/dev/zero", "of=/dev/null", "bs=1M", "count=20000",
                         user=who.user)
     text = "\n".join(ours(result))
-    match = re.search(r"engine: perf; kernel frames: no \(kernel.perf_event_paranoid=2; `sysctl "
+    match = re.search(r"engine: perf at 999 Hz; kernel frames: no \(kernel.perf_event_paranoid=2; `sysctl "
                       r"kernel.perf_event_paranoid=1` shows them\).*\n.*"
                       r"kernel time at least ([0-9.]+) % \(stacks not visible\)", text)
     expect(bool(match) == (not who.sees_kernel), f"for {who.name}: {text}")

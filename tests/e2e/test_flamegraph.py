@@ -458,6 +458,21 @@ def after_a_run():
 
 
 @test
+def time_of_a_run_by_timers():
+    """A count is a period that the timers had, not the one that was asked for."""
+    need_page()
+    result = bare(the_command(), "-e", "timer", "--flamegraph=page.html", program("split"), "500")
+    told = result.stderr.decode()
+    rate = re.search(r"engine: timer at (\d+) Hz; ", told)
+    seen = re.search(r"; ([0-9.]+) s of CPU time seen", told)
+    expect(rate and seen, told)
+    facts = text(browser().page(result.directory / "page.html", ready=READY), "facts")
+    ms = re.search(r" at (\d+) Hz, (\d+) ms of CPU time", facts)
+    expect(ms and ms[1] == rate[1], f"{facts}; {told}")
+    expect(abs(int(ms[2]) - 1000 * float(seen[1])) <= 20, f"{facts}; {told}")
+
+
+@test
 def time_is_by_the_rate_of_the_file():
     """100 samples of a pprof file of 4 ms each."""
     need_page()
