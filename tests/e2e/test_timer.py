@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """The timer engine: where perf events are refused, and where it is asked for."""
 
+import os
 import re
 import resource
+import signal
+from pathlib import Path
 
 from harness import (bare, both, comm, expect, helpers, main, measured, near, need, program, run,
                      shared, test, top_directory, wait_until)
@@ -109,10 +112,18 @@ def test_exec():
     """Each program has a file of its own, written when it is left, not at the process's end."""
     result = both(program("execself"), 4, options={**TIMER, "UNIT": "us"})
     expect(len(result.profiles) >= 4, f"{result.files()}")
-    result = run("/bin/sh", "-c", f"{program('split')} 300; exec sleep 2", options=TIMER,
-                 while_running=lambda pid: wait_until(
-                     lambda: not helpers(pid) and comm(pid) == "sleep", 1.9, "its helper stays"))
-    expect(result.status == 0, str(result))
+
+    def has_ended(helper):
+        return Path(f"/proc/{helper}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+    def wait_and_kill(pid):
+        wait_until(lambda: comm(pid) == "sleep" and all(map(has_ended, helpers(pid))), 20,
+                   "its helper stays")
+        os.kill(pid, signal.SIGTERM)
+
+    result = run("/bin/sh", "-c", f"{program('split')} 100; exec sleep 30",
+                 options={**TIMER, "ONLY": "sh"}, while_running=wait_and_kill)
+    expect(result.status == -signal.SIGTERM, str(result))
 
 
 @test
