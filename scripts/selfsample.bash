@@ -74,14 +74,25 @@ _selfsample_files() {
     mapfile -t COMPREPLY < <(compgen -f -X '!*.@(folded|gz|txt)' -- "$1"; compgen -d -- "$1")
 }
 
+# The programs of PATH that begin with $1, without what only the shell can run.
+_selfsample_programs() {
+    local directory file IFS=:
+    [[ $1 == */* ]] && return
+    for directory in $PATH; do
+        for file in "${directory:-.}/$1"*; do
+            [[ -f $file && -x $file ]] && printf '%s\n' "${file##*/}"
+        done
+    done
+}
+
 # What sub-command $1 takes besides options, or the program to be run.
 _selfsample_argument() {
     case $1 in
     run)
-        mapfile -t COMPREPLY < <(compgen -c -- "$2"; compgen -f -- "$2"
+        mapfile -t COMPREPLY < <(_selfsample_programs "$2"; compgen -f -- "$2"
             [[ $3 == 1 ]] && compgen -W "${!_selfsample_options[*]}" -X run -- "$2")
         ;;
-    doctor) mapfile -t COMPREPLY < <(compgen -c -- "$2"; compgen -f -- "$2") ;;
+    doctor) mapfile -t COMPREPLY < <(_selfsample_programs "$2"; compgen -f -- "$2") ;;
     list) ;;
     live) _selfsample_processes "$2" names ;;
     snapshot | pause | resume) _selfsample_processes "$2" '' ;;

@@ -126,6 +126,10 @@ def test_completion():
         expect(offered == wanted, f"{words}: {offered}")
     programs = completion("selfsample", "--top", "sort")
     expect("sort" in programs, f"{programs}")
+    for words, more in ((("selfsample", ""), {"sort", "top", "d.png"}), (("selfsample", "doctor", ""), {"sort"})):
+        offered = set(completion(*words, directory=directory))
+        expect(more <= offered and not offered & {"if", "then", "_selfsample", "compgen"}, f"{words}: {offered}")
+    expect(completion("selfsample", "_selfs") == [], "a function of the shell is no program")
 
 
 @test
