@@ -17,6 +17,7 @@ CFLAGS   := -O2 -g
 LDFLAGS  :=
 WERROR   :=
 SAN      :=
+PORTABLE :=
 INSTALL  := install
 GPERF    := gperf
 PYTHON   := python3
@@ -65,7 +66,10 @@ COMPILE   = $(CC) -std=gnu11 -D_GNU_SOURCE= $(WARNINGS) -iquote . -iquote core -
 # processor has.
 LIB_FLAGS := $(if $(filter aarch64,$(PROCESSOR)),-mno-outline-atomics) -fPIC -fvisibility=hidden -fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0
 MEM_FLAGS := -ffreestanding -fno-builtin $(if $(is_clang),,-fno-tree-loop-distribute-patterns)
-LIB_LINK  := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed \
+# For older glibcs than the one here: they have some functions in libraries of their own.
+OLD_GLIBC := $(if $(PORTABLE),-include preload/old_glibc.h)
+LIB_FLAGS += $(OLD_GLIBC)
+LIB_LINK  := $(if $(PORTABLE),-Wl$(comma)--no-as-needed -l:libdl.so.2 -l:libpthread.so.0) -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed \
              -Wl,-soname,libselfsample.so -Wl,--version-script=preload/exports.map
 
 CORE_SOURCES    := $(wildcard core/*.c)
@@ -150,7 +154,7 @@ $(B)/$(1): always
 	@mkdir -p $$(@D)
 	@echo '$(2)' | cmp -s - $$@ || echo '$(2)' >$$@
 endef
-$(eval $(call stamp,flags,$(CC) $(CFLAGS) $(WERROR) $(LDFLAGS)))
+$(eval $(call stamp,flags,$(CC) $(CFLAGS) $(WERROR) $(LDFLAGS) $(PORTABLE)))
 $(eval $(call stamp,web,$(WEB_INSTALLED)))
 $(eval $(call stamp,libdir,$(LIBDIR) $(LIBEXECDIR) $(VERSION)))
 
@@ -347,7 +351,7 @@ help:
 	@echo 'make dist          the sources, as $(B)/selfsample-$(VERSION).tar.gz'
 	@echo 'make deb           a package for Debian, in $(B)/deb/; check-deb: used in a minimal Debian, as root'
 	@echo 'make clean         remove $(B)/'
-	@echo 'Variables: B=dir CC=clang CROSS=aarch64-linux-gnu- CFLAGS=.. LDFLAGS=.. WERROR=1 SAN=.. PREFIX=.. DESTDIR=.. V=1'
+	@echo 'Variables: B=dir CC=clang CROSS=aarch64-linux-gnu- CFLAGS=.. LDFLAGS=.. WERROR=1 SAN=.. PORTABLE=1 PREFIX=.. DESTDIR=.. V=1'
 
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(COMMAND_OBJECTS) $(INLINE_OBJECTS) $(UNIT_CORE) $(UNIT_TESTS:%=%.o) \
          $(FUZZ_CORE) $(FUZZERS:%=%.o))

@@ -115,6 +115,9 @@ __attribute__((unused)) static void (*const arch_signal_return)(void) = NULL;
 /* Are there symbols that name nothing, but mark code and data? */
 #define ARCH_HAS_MAPPING_SYMBOLS 1
 
+/* The version that the functions of its first glibc have. */
+#define ARCH_FIRST_GLIBC "GLIBC_2.17"
+
 /* What a page may have. */
 #define ARCH_PAGE_BYTES_LEAST 4096u
 #define ARCH_PAGE_BYTES_MOST  65536u

@@ -100,6 +100,9 @@ __attribute__((naked, unused)) static void arch_signal_return(void)
 /* Are there symbols that name nothing, but mark code and data? */
 #define ARCH_HAS_MAPPING_SYMBOLS 0
 
+/* The version that the functions of its first glibc have. */
+#define ARCH_FIRST_GLIBC "GLIBC_2.2.5"
+
 /* What a page may have. */
 #define ARCH_PAGE_BYTES_LEAST 4096u
 #define ARCH_PAGE_BYTES_MOST  4096u
