@@ -141,7 +141,8 @@ const char *library_absence_reason(const char *program);
  * next call; NULL: nothing. */
 const char *program_refusal(const char *path);
 
-/* The interpreter that the file at PATH names in its first line. False: it is no script. */
+/* The interpreter that the file at PATH names in its first line, by itself or through env. False:
+ * it is no script. */
 bool interpreter_of(const char *path, char *found, size_t size);
 
 /* ---- command_reports.c: what the helpers tell ---- */

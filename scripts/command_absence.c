@@ -56,7 +56,18 @@ static const char *reason_by_file(int fd)
     return NULL;
 }
 
-/* The interpreter that the script FD names in its first line. */
+/* The program that env(1) looks for, of the words of a first line behind it that strtok_r has in
+ * REST. NULL: none. */
+static const char *word_behind_env(char **rest)
+{
+    const char *word;
+    while ((word = strtok_r(NULL, " \t", rest)) != NULL)
+        if (word[0] != '-' && strchr(word, '=') == NULL)
+            return word;
+    return NULL;
+}
+
+/* The interpreter that the script FD names in its first line; where that is env, what env runs. */
 static bool interpreter_find(int fd, char *found, size_t size)
 {
     char line[SCRIPT_LINE_BYTES];
@@ -66,7 +77,12 @@ static bool interpreter_find(int fd, char *found, size_t size)
     line[bytes] = 0;
     line[strcspn(line, "\n")] = 0;
     char *rest = NULL, *interpreter = strtok_r(line + 2, " \t", &rest);
-    return interpreter != NULL && path_search(interpreter, found, size);
+    if (interpreter == NULL)
+        return false;
+    const char *behind =
+        strcmp(outpath_base(interpreter), "env") == 0 ? word_behind_env(&rest) : NULL;
+    return (behind != NULL && path_search(behind, found, size)) ||
+           path_search(interpreter, found, size);
 }
 
 static const char *reason_by_interpreter(int script_fd)

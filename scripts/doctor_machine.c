@@ -137,10 +137,8 @@ static void examine_confinement(void)
         finding(HEALTH_OK, "seccomp", NULL,
                 "a filter is in force here; what it refuses is told in the other lines");
     if (container)
-        finding(
-            HEALTH_OK, "container", NULL,
-            "a container or pid namespace: a program that is its process 1 and is killed leaves "
-            "the profile of up to 5 s before");
+        finding(HEALTH_LIMITED, "container", "docker run --init, or another program as process 1",
+                "if the program is process 1 and is killed, the last 5 s are not in its profile");
 }
 
 /* The directory that files go to. */

@@ -13,7 +13,10 @@
 #include "elf_file.h"
 #include "elf_symtab.h"
 
-enum { ARENA_BYTES_MAX = 256 * 1024 * 1024 };
+enum {
+    ARENA_BYTES_MAX = 256 * 1024 * 1024,
+    SCRIPTS_MAX = 4, /* one the interpreter of another; more the kernel does not follow */
+};
 
 /* One ELF file under examination. */
 struct subject {
@@ -46,10 +49,11 @@ static void examine_names(struct subject *subject)
 {
     struct elf_section section;
     if (elf_section_find_kind(&subject->file, ELF_SECTION_SYMTAB, &section) && section.in_file) {
-        finding(HEALTH_OK, "function names", NULL, "%zu, in its own .symtab",
+        finding(HEALTH_OK, "function names", NULL, "%zu functions, in the file itself (.symtab)",
                 functions_count(&subject->file, ELF_SECTION_SYMTAB, &subject->arena));
     } else if (subject->has_debug_file) {
-        finding(HEALTH_OK, "function names", NULL, "stripped; %zu, in its separate debug file",
+        finding(HEALTH_OK, "function names", NULL,
+                "stripped; %zu functions, in the separate debug file",
                 functions_count(&subject->debug, ELF_SECTION_SYMTAB, &subject->arena));
     } else if (has_section(&subject->file, ".gnu_debugdata")) {
         finding(HEALTH_OK, "function names", NULL, "stripped, but for a packed table of names");
@@ -148,12 +152,14 @@ void program_examine(const char *program)
         finding(HEALTH_NO, "program", NULL, "%s: %s", path, refusal);
         return;
     }
-    if (interpreter_of(path, interpreter, sizeof interpreter)) {
+    bool is_script = false;
+    for (int i = 0; i < SCRIPTS_MAX && interpreter_of(path, interpreter, sizeof interpreter); i++) {
         finding(HEALTH_OK, "program", NULL, "%s is a script of %s", path, interpreter);
         snprintf(path, sizeof path, "%s", interpreter);
-    } else {
-        finding(HEALTH_OK, "program", NULL, "%s loads libraries, and gets no rights", path);
+        is_script = true;
     }
+    if (!is_script)
+        finding(HEALTH_OK, "program", NULL, "%s is linked dynamically, and not setuid", path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;

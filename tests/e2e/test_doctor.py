@@ -85,6 +85,22 @@ def test_programs_that_load_nothing():
 
 
 @test
+def test_scripts():
+    """Whatever the first line says, by itself, through env or through another script: of the program in the end."""
+    directory = private_directory()
+    other = directory / "other"
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    script = directory / "script"
+    sh = doctor("/bin/sh")
+    for line in ("/bin/sh -e", "/usr/bin/env sh", "/usr/bin/env -S A=b sh -e", other):
+        script.write_text(f"#!{line}\n")
+        found = doctor(script)
+        is_found(found, "program", "ok", "script of /", "/sh")
+        expect(found["build id"] == sh["build id"], f"{line}: {found}")
+
+
+@test
 def test_symbols():
     """Of one program: as it was built, stripped, and with its symbols in a file beside it."""
     need("readelf", "objcopy", "strip")
@@ -97,7 +113,7 @@ def test_symbols():
     symtab = functions.split("'.symtab'")[1]
     defined = len(re.findall(r" FUNC +\S+ +\S+ +\d+ ", symtab))
     is_found(found, "build id", "ok", re.search(r"Build ID: (\w+)", notes).group(1))
-    is_found(found, "function names", "ok", f"{defined}, in its own .symtab")
+    is_found(found, "function names", "ok", f"{defined} functions, in the file itself (.symtab)")
     is_found(found, "debug information", "ok")
     is_found(found, "unwind tables", "ok")
 
@@ -111,7 +127,7 @@ def test_symbols():
     subprocess.run(["objcopy", "--only-keep-debug", own, directory / ".debug" / "stripped.debug"], check=True)
     subprocess.run(["objcopy", f"--add-gnu-debuglink={directory}/.debug/stripped.debug", stripped], check=True)
     found = doctor(stripped)
-    is_found(found, "function names", "ok", f"{defined}, in its separate debug file")
+    is_found(found, "function names", "ok", f"{defined} functions, in the separate debug file")
     is_found(found, "debug information", "ok")
     is_found(found, "build id", "ok", "debug link: yes")
 
