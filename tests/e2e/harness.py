@@ -31,6 +31,7 @@ import traceback
 from pathlib import Path
 
 from folded import Malformed, Profile
+from processes import comm, helpers, marked, stacks_of, state  # noqa: F401, for tests too
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("B", ROOT / "build")).resolve()
@@ -41,7 +42,6 @@ FLAMEGRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 USER_ID = 65534
 USER_MEMLOCK_BYTES = 8 << 20
-HELPER_COMM = "selfsample"
 
 
 class Failure(Exception):
@@ -347,56 +347,6 @@ def _wait(process, timeout, result):
     _, status, usage = os.wait4(process.pid, 0)
     result.status = process.returncode = os.waitstatus_to_exitcode(status)
     result.cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
-
-
-def stacks_of(pid):
-    """Where the threads of a process that hangs wait, as far as /proc tells."""
-    text = ""
-    for task in glob.glob(f"/proc/{pid}/task/*"):
-        with contextlib.suppress(OSError):
-            name, place = (Path(task, file).read_text().strip() for file in ("comm", "wchan"))
-            text += f" [{name}: {place}]"
-    return text
-
-
-def marked(mark):
-    """The processes, helpers among them, that carry the mark of a run."""
-    wanted = f"E2E_RUN={mark}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                if wanted in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry))
-    return found
-
-
-def comm(pid):
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
-def state(pid):
-    """R, S, T, Z ... of a process; "" where it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return ""
-
-
-def helpers(mark_or_parent):
-    """The helpers of a run (mark) or of a process (pid)."""
-    if isinstance(mark_or_parent, str):
-        return [pid for pid in marked(mark_or_parent) if comm(pid) == HELPER_COMM]
-    found = []
-    for path in glob.glob("/proc/[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            name, rest = Path(path).read_text().rsplit(")", 1)
-            if int(rest.split()[1]) == mark_or_parent and name.endswith("(" + HELPER_COMM):
-                found.append(int(name.split()[0]))
-    return found
 
 
 def wait_helper(parent, timeout=5):
