@@ -42,14 +42,21 @@ static bool listed_read(struct listed *listed, pid_t helper)
     return read && process_read(listed->pid, &listed->helper);
 }
 
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
+}
+
 /* The moment TICKS after the system's start: its time if that was in the last day, else the day. */
 static void since(uint64_t ticks, char *text, size_t size)
 {
-    struct timespec uptime;
     struct tm broken_down;
-    time_t now = time(NULL);
-    clock_gettime(CLOCK_BOOTTIME, &uptime);
-    time_t began = now - (uptime.tv_sec - (time_t)(ticks / (uint64_t)sysconf(_SC_CLK_TCK)));
+    uint64_t started_ns = ticks * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+    int64_t uptime_ns = clock_ns(CLOCK_BOOTTIME), now_ns = clock_ns(CLOCK_REALTIME);
+    time_t now = (time_t)(now_ns / 1000000000);
+    time_t began = (time_t)((now_ns - uptime_ns + (int64_t)started_ns) / 1000000000);
     localtime_r(&began, &broken_down);
     strftime(text, size, now - began < 86400 ? "%H:%M:%S" : "%Y-%m-%d", &broken_down);
 }

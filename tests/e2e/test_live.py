@@ -70,6 +70,8 @@ def test_list():
         began = time.mktime(time.strptime(time.strftime("%Y-%m-%d ") + since, "%Y-%m-%d %H:%M:%S"))
         expect((int(pid_told), state, name) == (pid, "running", NAME), f"{fields(pid)}")
         expect(0 <= (time.time() - began) % 86400 < 100, f"since {since}")
+        moments = {fields(pid)[1] for _ in range(12) if time.sleep(0.09) is None}
+        measured(moments == {since}, f"since {since}, then {moments}")
         expect(Path(file) == Path(f"/proc/{pid}/cwd").resolve() / f"selfsample.{NAME}.{pid}.folded", file)
         expect(engine.isalpha(), engine)
         measured(0.5 < float(cpu) * 999 / int(samples) < 2, f"{cpu} s, {samples} samples")
