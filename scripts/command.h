@@ -38,7 +38,7 @@ void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What is to be done after a run. */
 struct after_run {
     bool top;         /* print the functions with the most time */
-    const char *page; /* write a flame graph there; "": beside the first profile; NULL: none */
+    const char *page; /* write a flame graph there; "": beside the largest profile; NULL: none */
 };
 
 /*

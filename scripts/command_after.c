@@ -131,13 +131,16 @@ static void words_add_files(struct words *words, const struct reports *reports)
             words_add(words, "%s", reports->list[i].file);
 }
 
-/* The first file of a run; NULL where there is none. */
-static const char *file_first(const struct reports *reports)
+/* The file of a run with the most samples, the first of those; NULL where there is none. */
+static const char *file_largest(const struct reports *reports)
 {
-    for (size_t i = 0; i < reports->count; i++)
-        if (reports->list[i].file != NULL)
-            return reports->list[i].file;
-    return NULL;
+    const struct report *largest = NULL;
+    for (size_t i = 0; i < reports->count; i++) {
+        const struct report *report = &reports->list[i];
+        if (report->file != NULL && (largest == NULL || report->samples > largest->samples))
+            largest = report;
+    }
+    return largest != NULL ? largest->file : NULL;
 }
 
 /* Runs a view, with stderr as its output. True where it did what it should. */
@@ -204,12 +207,12 @@ static char *page_make(const char *profile)
     return NULL;
 }
 
-/* PAGE is what the option said; empty: beside the first profile. */
+/* PAGE is what the option said; empty: beside the largest profile. */
 static void page_show(const struct reports *reports, const char *page, const char *program)
 {
     const char *slash = strrchr(program, '/');
     bool is_own = page[0] == 0;
-    if (is_own && (page = page_make(file_first(reports))) == NULL)
+    if (is_own && (page = page_make(file_largest(reports))) == NULL)
         return;
     struct words words = words_begin(reports, "flamegraph");
     words_add(&words, "--title=%s", slash ? slash + 1 : program);
@@ -236,7 +239,7 @@ void after_judge(const struct after_run *after)
 void after_do(const struct after_run *after, const struct reports *reports, const char *program)
 {
     bool wanted = after->top || after->page != NULL;
-    if (file_first(reports) == NULL) {
+    if (file_largest(reports) == NULL) {
         if (wanted)
             tell("no %s%s%s: there is no profile", after->top ? "table" : "",
                  after->top && after->page != NULL ? ", no " : "",

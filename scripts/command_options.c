@@ -78,7 +78,7 @@ _Noreturn static void print_help(void)
     option_print(0, "top", NULL, "print the functions with the most time at the end");
     option_print(0, "flamegraph", "[=PAGE]",
                  "write a flame graph at the end, an HTML page\n"
-                 "(default: beside the first profile)");
+                 "(default: beside the largest profile)");
     printf(
         "  -h, --help\n  -V, --version\n\n"
         "doctor says what this machine and PROGRAM allow. list shows the processes that are\n"

@@ -442,10 +442,11 @@ def after_a_run():
     need_page()
     work = program("split")
     result = bare(the_command(), "--flamegraph", "--unit", "us", "/bin/sh", "-c",
-                  f"{work} 300; {work} 300; exit 3")
+                  f"i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; {work} 300; {work} 300; exit 3")
     expect(result.status == 3 and result.stdout == b"done\ndone\n", str(result))
     told = re.search(r"flame graph: (\S+\.html) ", result.stderr.decode())
     expect(told, f"no page is told: {result.stderr.decode()}")
+    expect(".split." in told.group(1), f"named by the process with fewer samples: {told.group(1)}")
     whole = sum(profile.total() for profile in result.profiles)
     page = browser().page(result.directory / told.group(1), ready=READY)
     expect(text(page, "title") == "sh", text(page, "title"))
