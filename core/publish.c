@@ -204,6 +204,18 @@ static int write_next(struct publisher *publisher, struct writing writing)
     return 0;
 }
 
+/* Tells the command, where it can be told in one line. */
+static void part_report(const struct publisher *publisher)
+{
+    char path_buffer[OUTPATH_BYTES], buffer[SUMMARY_REPORT_BYTES];
+    struct text path = text_over(path_buffer, sizeof path_buffer);
+    struct text line = text_over(buffer, sizeof buffer - 1);
+    put_absolute(&path, publisher->out->name);
+    summary_report_part(publisher->session->app_pid, path_buffer, &line);
+    if (!path.cut && !line.cut)
+        report_write(publisher, &line);
+}
+
 /* What has been counted since the last file of the series. -ENODATA: nothing. One that has to go on
  * in the same file, since no other can be made, has it all again. */
 static int write_part(struct publisher *publisher)
@@ -217,6 +229,8 @@ static int write_part(struct publisher *publisher)
     if (result == 0)
         result = write_next(publisher,
                             (struct writing){.profile = &part.profile, .owed_ns = part.owed_ns});
+    if (result == 0)
+        part_report(publisher);
     if (result == 0 && !publisher->out_is_kept) {
         series_part_told(&publisher->series, &part);
         publisher->began_ns = sys_clock_ns(CLOCK_REALTIME);

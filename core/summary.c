@@ -55,6 +55,14 @@ void summary_report_start(const struct summary *summary, struct text *text)
     put_clean(text, or_empty(summary->program));
 }
 
+void summary_report_part(int pid, const char *path, struct text *text)
+{
+    text_put(text, "part");
+    put_number(text, "pid", (uint64_t)pid);
+    text_put(text, " file=");
+    put_clean(text, path);
+}
+
 void summary_report(const struct summary *summary, struct text *text)
 {
     text_put(text, "end");

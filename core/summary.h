@@ -5,14 +5,16 @@
  * so that a FIFO takes each as a whole:
  *
  *     start pid=N program=NAME
+ *     part pid=N file=PATH
  *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N kernel_ns=N whole=N truncated=N lost=N
  *         threads=N uncovered=N thinned=N own_ns=N rate_hz=N helper_cpu_ns=N arena_bytes=N
  *         engine=NAME kernel=yes|no [kernel_reason=TEXT] program=NAME too_short=yes|no
  *         [error=TEXT] file=PATH
  *
- * An end is one line. The last value of a line is as it is, up to the end of the line, but for
- * control characters, which become `_`. In all others a byte up to and including the space, a `%`
- * and 0x7f stand as %XX. file is empty where nothing was written.
+ * A part is a file of a series that was written, the last one as well. An end is one line. The last
+ * value of a line is as it is, up to the end of the line, but for control characters, which become
+ * `_`. In all others a byte up to and including the space, a `%` and 0x7f stand as %XX. file is
+ * empty where nothing was written.
  *
  * Thread safety: keeps no state.
  */
@@ -59,6 +61,7 @@ struct summary {
 /* One line, without its newline. TEXT should have SUMMARY_REPORT_BYTES. Strings that are NULL count
  * as empty. */
 void summary_report_start(const struct summary *summary, struct text *text);
+void summary_report_part(int pid, const char *path, struct text *text);
 void summary_report(const struct summary *summary, struct text *text);
 
 /* Four lines, and one each for kernel time without frames and for what went wrong. Each has

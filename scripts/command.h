@@ -160,7 +160,9 @@ struct report {
     bool kernel_frames;
     char kernel_reason[256]; /* why there are none, or none with names; "": none given */
     char *error;             /* NULL: none. Both are allocated with the report */
-    char *file;              /* NULL: none written */
+    char *file;              /* NULL: none written; of a series the last */
+    char **parts;            /* the files of a series, in order; each is allocated */
+    size_t part_count;       /* 0: it is none */
 };
 
 struct reports {
@@ -195,6 +197,18 @@ size_t reports_running(const struct reports *reports);
 
 void reports_close(struct reports *reports);
 
+/* ---- command_series.c: the files of a process ---- */
+
+/* PATH has been written for the series of REPORT; it may be its last once more. */
+void report_add_part(struct report *report, const char *path);
+
+/* All files of REPORT. Returns how many. */
+size_t report_files(const struct report *report, char *const **files);
+
+/* The same as a word of the shell, seen from here: of a series with a * where they differ. There
+ * has to be a file. */
+void report_word(const struct report *report, char *word, size_t size);
+
 /* ---- command_inline.c: inlined functions, in files that are finished ---- */
 
 /*
@@ -223,6 +237,9 @@ _Noreturn void program_end_like(int status);
 
 /* With PICTURE_HINT also the command that makes a picture of the largest profile. */
 void summary_tell(const struct reports *reports, const char *program, bool picture_hint);
+
+/* NAME as a word of the shell. */
+void shell_word(const char *name, char *quoted, size_t size);
 
 /* PATH as one would type it from here; valid until the next call. */
 const char *path_from_here(const char *path);

@@ -54,17 +54,6 @@ static const struct config *run_config(void)
     return &config;
 }
 
-/* Was each file of a process to hold what is new since the one before? */
-static bool is_series(const struct config *config)
-{
-    static char names[OUTPATH_BYTES], path[OUTPATH_BYTES];
-    const struct outpath_facts facts = {
-        .program = "", .host = "", .ending = "", .environment = environ};
-    struct text text = text_over(names, sizeof names), numbered = text_over(path, sizeof path);
-    outpath_expand(&text, config->out_pattern, &facts, say_nothing, NULL);
-    return config->checkpoint_seconds > 0 && outpath_number(&numbered, names, 0);
-}
-
 /* The rate of the process with the most samples; 0: there is none. */
 static uint64_t rate_of(const struct reports *reports)
 {
@@ -109,13 +98,22 @@ static void rates_judge(const struct reports *reports)
     }
 }
 
+static size_t files_count(const struct reports *reports)
+{
+    char *const *files;
+    size_t count = 0;
+    for (size_t i = 0; i < reports->count; i++)
+        count += report_files(&reports->list[i], &files);
+    return count;
+}
+
 /* `selfsample VIEW`, and what has to be said of counts that this run's options made. */
 static struct words words_begin(const struct reports *reports, const char *view)
 {
     char options[RUN_OPTIONS][RUN_OPTION_BYTES];
     size_t options_count = run_options(reports, options);
     struct words words = {0};
-    words.list = memory_or_end(calloc(reports->count + OWN_ARGUMENTS, sizeof(char *)));
+    words.list = memory_or_end(calloc(files_count(reports) + OWN_ARGUMENTS, sizeof(char *)));
     words_add(&words, "selfsample");
     words_add(&words, "%s", view);
     for (size_t i = 0; i < options_count; i++)
@@ -125,10 +123,29 @@ static struct words words_begin(const struct reports *reports, const char *view)
 
 static void words_add_files(struct words *words, const struct reports *reports)
 {
+    size_t gone = 0;
     words_add(words, "--");
+    for (size_t i = 0; i < reports->count; i++) {
+        const struct report *report = &reports->list[i];
+        char *const *files;
+        size_t count = report_files(report, &files);
+        for (size_t part = 0; part < count; part++)
+            if (report->part_count > 0 && access(files[part], F_OK) != 0)
+                gone++;
+            else
+                words_add(words, "%s", files[part]);
+    }
+    if (gone != 0)
+        tell("%zu files of series are gone: what follows is without them", gone);
+}
+
+/* Did all files of the run come from one process? */
+static bool is_one_process(const struct reports *reports)
+{
+    size_t count = 0;
     for (size_t i = 0; i < reports->count; i++)
-        if (reports->list[i].file != NULL)
-            words_add(words, "%s", reports->list[i].file);
+        count += reports->list[i].file != NULL;
+    return count == 1;
 }
 
 /* The file of a run with the most samples, the first of those; NULL where there is none. */
@@ -217,6 +234,8 @@ static void page_show(const struct reports *reports, const char *page, const cha
     struct words words = words_begin(reports, "flamegraph");
     words_add(&words, "--title=%s", slash ? slash + 1 : program);
     words_add(&words, "--out=%s", page);
+    if (is_one_process(reports))
+        words_add(&words, "--sum");
     words_add_files(&words, reports);
     if (view_in_child(&words))
         tell("flame graph: %s (open it in a browser)", path_from_here(page));
@@ -246,9 +265,7 @@ void after_do(const struct after_run *after, const struct reports *reports, cons
                  after->page != NULL ? "flame graph" : "");
         return;
     }
-    if (wanted && is_series(run_config()))
-        tell("the files of a process are a series; what follows is of its last one alone");
-    if (after->top || after->page != NULL)
+    if (wanted)
         rates_judge(reports);
     if (after->top)
         top_show(reports);

@@ -193,6 +193,14 @@ static void report_fill(struct report *report, const char *line)
     report->file = text_find(line, "file", true);
 }
 
+static void part_take(struct report *report, const char *line)
+{
+    char *path = text_find(line, "file", true);
+    if (report != NULL && path != NULL)
+        report_add_part(report, path);
+    free(path);
+}
+
 static void line_take(struct reports *reports, char *line)
 {
     pid_t pid = (pid_t)number_find(line, "pid");
@@ -200,6 +208,8 @@ static void line_take(struct reports *reports, char *line)
         struct report *report = report_add(reports, pid);
         if (report != NULL)
             value_find(line, "program", true, report->program, sizeof report->program);
+    } else if (strncmp(line, "part ", 5) == 0) {
+        part_take(report_open(reports, pid), line);
     } else if (strncmp(line, "end ", 4) == 0) {
         struct report *report = report_open(reports, pid);
         if (report == NULL)
@@ -304,6 +314,9 @@ void reports_close(struct reports *reports)
     if (reports->write_fd >= 0)
         close(reports->write_fd);
     for (size_t i = 0; i < reports->count; i++) {
+        for (size_t part = 0; part < reports->list[i].part_count; part++)
+            free(reports->list[i].parts[part]);
+        free(reports->list[i].parts);
         free(reports->list[i].error);
         free(reports->list[i].file);
     }

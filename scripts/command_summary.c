@@ -154,8 +154,7 @@ static const struct report **reports_with_files(const struct reports *reports, s
     return list;
 }
 
-/* A file name as a word of the shell. */
-static void quote(const char *name, char *quoted, size_t size)
+void shell_word(const char *name, char *quoted, size_t size)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+:,@%-";
@@ -185,23 +184,38 @@ static const char *picture_maker(void)
 }
 
 /* The next command to type: FILE as a page, or, where the command has none, as others draw it. */
-static void tell_picture(const struct reports *reports, const char *file)
+static void tell_picture(const struct reports *reports, const struct report *report)
 {
     static struct config config;
-    char options[RUN_OPTIONS][RUN_OPTION_BYTES], told[sizeof options] = "";
+    char options[RUN_OPTIONS][RUN_OPTION_BYTES], told[sizeof options + 8] = "";
     size_t options_count = run_options(reports, options), length = 0;
     char quoted[2 * PATH_MAX], own[2 * PATH_MAX];
-    quote(path_from_here(file), quoted, sizeof quoted);
-    quote(program_invocation_name, own, sizeof own);
+    report_word(report, quoted, sizeof quoted);
+    shell_word(program_invocation_name, own, sizeof own);
     options_of_environment(&config);
     for (size_t i = 0; i < options_count; i++)
         length += (size_t)snprintf(told + length, sizeof told - length, " %s", options[i]);
+    if (report->part_count > 1)
+        snprintf(told + length, sizeof told - length, " --sum");
     if (page_find().head != NULL)
         tell("for a picture: %s flamegraph%s %s > selfsample.html", own, told, quoted);
     else if (config.format == CONFIG_FORMAT_PPROF)
         tell("for a picture: go tool pprof -http=: %s", quoted);
     else
         tell("for a picture: %s %s > selfsample.svg", picture_maker(), quoted);
+}
+
+static void tell_file(const struct report *report)
+{
+    char word[2 * PATH_MAX], parts[48] = "";
+    if (report->part_count > 1) {
+        report_word(report, word, sizeof word);
+        snprintf(parts, sizeof parts, "%zu files; ", report->part_count);
+    } else {
+        snprintf(word, sizeof word, "%s", path_from_here(report->file));
+    }
+    tell("wrote %s (%s%s, %" PRIu64 " %s)", word, parts, report->program, report->samples,
+         samples(report->samples));
 }
 
 static void tell_files(const struct reports *reports, bool picture_hint)
@@ -213,12 +227,11 @@ static void tell_files(const struct reports *reports, bool picture_hint)
         return;
     }
     for (size_t i = 0; i < count && i < FILES_TOLD; i++)
-        tell("wrote %s (%s, %" PRIu64 " %s)", path_from_here(list[i]->file), list[i]->program,
-             list[i]->samples, samples(list[i]->samples));
+        tell_file(list[i]);
     if (count > FILES_TOLD)
         tell("and %zu more", count - FILES_TOLD);
     if (picture_hint)
-        tell_picture(reports, list[0]->file);
+        tell_picture(reports, list[0]);
     free(list);
 }
 

@@ -105,6 +105,7 @@ enum {
     OPTION_NORMALISED,
     OPTION_FORMAT,
     OPTION_DIFFERENCE,
+    OPTION_SUM,
     OPTION_TITLE,
     OPTION_COUNT,
     OPTION_BY_THREAD,
@@ -133,6 +134,9 @@ static const struct view_option {
      "compare shares; --folded: scale BEFORE to AFTER's sum"},
     {CONVERT, OPTION_FORMAT, 0, "to", "FORMAT", "speedscope, pprof or folded"},
     {FLAMEGRAPH, OPTION_DIFFERENCE, 'd', "diff", NULL, "show what changed from BEFORE to AFTER"},
+    {CONVERT | FLAMEGRAPH, OPTION_SUM, 0, "sum", NULL,
+     "take several files as one, without frames of their\n"
+     "programs: those of a series (%n) are of one"},
     {FLAMEGRAPH, OPTION_TITLE, 0, "title", "TEXT", "above the picture (default: of the file)"},
     {READERS | LIVE, 't', 't', "thread", "PATTERN", "only threads of such a name: 'worker*'"},
     {READERS, OPTION_ROOTS, 0, "roots", "N",
@@ -241,6 +245,8 @@ static bool *flag_of(struct view_options *options, int found)
         return &options->folded;
     case OPTION_NORMALISED:
         return &options->normalised;
+    case OPTION_SUM:
+        return &options->sum;
     case OPTION_DIFFERENCE:
         return &options->difference;
     case OPTION_BY_THREAD:

@@ -10,8 +10,8 @@ declare -gA _selfsample_options=(
     [merge]='--root= --thread= --roots= --out= --help -t= -o= -h'
     [diff]='--rows= --sort= --folded --normalise --thread= --roots= --unit= --rate= --wide --out= --help
         -s= -f -n -t= -u= -r= -w -o= -h'
-    [convert]='--to= --thread= --roots= --unit= --rate= --out= --help -t= -u= -r= -o= -h'
-    [flamegraph]='--diff --title= --thread= --roots= --unit= --rate= --out= --help -d -t= -u= -r= -o= -h'
+    [convert]='--to= --sum --thread= --roots= --unit= --rate= --out= --help -t= -u= -r= -o= -h'
+    [flamegraph]='--diff --title= --sum --thread= --roots= --unit= --rate= --out= --help -d -t= -u= -r= -o= -h'
     [list]='--help -h'
     [live]='--rows= --interval= --count= --all --by-thread --sort= --thread= --wide --help
         -n= -i= -a -b -s= -t= -w -h'

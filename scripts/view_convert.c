@@ -18,7 +18,7 @@ static const char *title_of(char **files, size_t count)
 void view_convert(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
-    size_t roots = options->roots + (count > 1);
+    size_t roots = options->roots + view_has_programs(options, count);
     bool is_pprof = strcmp(options->format, "pprof") == 0;
     if (is_pprof && (options->out == NULL || strcmp(options->out, "-") == 0) &&
         isatty(STDOUT_FILENO))

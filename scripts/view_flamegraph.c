@@ -93,7 +93,7 @@ static void print_page(FILE *out, const struct stacks *stacks, const struct view
 {
     const struct page page = page_find();
     size_t sides = options->difference ? SIDES : 1;
-    size_t roots = options->roots + (!options->difference && count > 1);
+    size_t roots = options->roots + view_has_programs(options, count);
     fwrite(page.head, 1, page.head_bytes, out);
     fputs("{", out);
     print_title(out, options, files, count);

@@ -238,11 +238,16 @@ void view_expect_counts(const struct stacks *stacks, int side, const char *file,
     view_fail("%s: all counts are 0", file);
 }
 
+bool view_has_programs(const struct view_options *options, size_t count)
+{
+    return count > 1 && !options->sum && !options->difference;
+}
+
 void view_read_programs(struct stacks *stacks, char **files, size_t count,
                         struct view_options *options)
 {
     for (size_t i = 0; i < count; i++) {
-        char *program = count > 1 ? view_program_of(files[i]) : NULL;
+        char *program = view_has_programs(options, count) ? view_program_of(files[i]) : NULL;
         view_read(stacks, 0, files[i], program, options);
         free(program);
     }

@@ -37,6 +37,7 @@ struct view_options {
     const char *root;        /* merge: instead of the programs' names; NULL: these */
     const char *format;      /* convert */
     bool difference;         /* flamegraph: of two profiles */
+    bool sum;                /* flamegraph, convert: several files are of one program */
     const char *title;       /* flamegraph; NULL: made of the files' names */
 };
 
@@ -86,8 +87,11 @@ void folded_print(FILE *out, const struct stacks *stacks, int sides);
 void view_read(struct stacks *stacks, int side, const char *file, const char *root,
                struct view_options *options);
 
-/* Adds COUNT FILES to side 0; where they are more than one, each under a frame of its program.
- * Ends the process where they left nothing to be shown. */
+/* Are COUNT files shown under frames of their programs? */
+bool view_has_programs(const struct view_options *options, size_t count);
+
+/* Adds COUNT FILES to side 0, under frames of their programs where these are shown. Ends the
+ * process where they left nothing to be shown. */
 void view_read_programs(struct stacks *stacks, char **files, size_t count,
                         struct view_options *options);
 

@@ -488,11 +488,31 @@ def time_is_by_the_rate_of_the_file():
 
 @test
 def series_after_a_run():
-    """Of a series of files the page has the last alone, which is told."""
+    """A series of files is one profile: in the table, on the page, and by the command of the hint."""
     need_page()
-    result = bare(the_command(), "--flamegraph", "-c", "1", "-o", "part.%n.folded", program("split"), "100")
+    result = bare(the_command(), "--top", "--flamegraph=page.html", "-c", "1", "-u", "us", "-o",
+                  "a b.%n.folded", program("split"), "2500")
     told = result.stderr.decode()
-    expect(result.status == 0 and "series" in told and "flame graph: part." in told, told)
+    count, us = len(result.profiles), sum(profile.total() for profile in result.profiles)
+    expect(count >= 2 and f"wrote 'a b.'*.folded ({count} files; split, " in told, told)
+    expect(f"{us} us, 1 thread, {count} files" in told, told)
+    page = browser().page(result.directory / "page.html", ready=READY)
+    expect(f", {us / 1e6:.2f} s of CPU time" in text(page, "facts"), f"{text(page, 'facts')}, {us} us")
+    expect({"split", "sixty"} <= {d[0] for d in frames(page)}, f"{frames(page)}")
+    expect(not {"a b.0", "a b.1"} & {d[0] for d in frames(page)}, f"a frame of a file: {frames(page)}")
+
+
+@test
+def hint_of_a_series():
+    """The command that it names shows what all the files have."""
+    need_page()
+    result = bare(the_command(), "-c", "1", "-o", "a b.%n.folded", program("split"), "1500")
+    hint = re.search(r"for a picture: (.*)", result.stderr.decode())
+    expect(hint and " --sum 'a b.'*.folded > selfsample.html" in hint[1], result.stderr)
+    subprocess.run(hint[1], shell=True, check=True, cwd=result.directory, timeout=60)
+    page = browser().page(result.directory / "selfsample.html", ready=READY)
+    whole = sum(profile.total() for profile in result.profiles)
+    expect(f"{whole} samples" in text(page, "facts").replace(",", ""), text(page, "facts"))
 
 
 @test

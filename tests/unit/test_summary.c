@@ -36,6 +36,13 @@ TEST(start_line)
     CHECK_STR(buffer, "start pid=123 program=my prog_");
 }
 
+TEST(part_line)
+{
+    struct text text = text_over(buffer, sizeof buffer);
+    summary_report_part(123, "/tmp/a b\n.0.folded", &text);
+    CHECK_STR(buffer, "part pid=123 file=/tmp/a b_.0.folded");
+}
+
 TEST(end_line)
 {
     struct summary summary = example();
