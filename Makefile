@@ -141,11 +141,16 @@ $(GENERATED:%=$(B)/lib/%.o): $(B)/lib/%.o: $(B)/%.c $(B)/flags
 	@echo "  CC      $@"
 	$(Q)$(COMPILE) $(LIB_FLAGS) -c -o $@ $<
 
-$(B)/command/%.o: %.c $(B)/flags $(B)/libdir | $(B)/pprof.pb-c.h
+$(B)/command/%.o: %.c $(B)/flags | $(B)/pprof.pb-c.h
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
-	$(Q)$(COMPILE) -DSELFSAMPLE_VERSION='"$(VERSION)"' -DSELFSAMPLE_LIBDIR='"$(LIBDIR)"' \
-	    -DSELFSAMPLE_LIBEXECDIR='"$(LIBEXECDIR)"' -DSELFSAMPLE_PAGE='"$(B)/page.html"' -c -o $@ $<
+	$(Q)$(COMPILE) $(INSTALLED) -DSELFSAMPLE_PAGE='"$(B)/page.html"' -c -o $@ $<
+
+# These alone know the version and where all is installed, and are made again when that changes.
+KNOW_INSTALLED := $(patsubst %,$(B)/command/scripts/%.o,command_inline command_library command_options view_speedscope)
+$(KNOW_INSTALLED): $(B)/libdir
+$(KNOW_INSTALLED): INSTALLED = -DSELFSAMPLE_VERSION='"$(VERSION)"' -DSELFSAMPLE_LIBDIR='"$(LIBDIR)"' \
+    -DSELFSAMPLE_LIBEXECDIR='"$(LIBEXECDIR)"'
 
 # A file that changes when its text does: what is made with other options is made again.
 define stamp

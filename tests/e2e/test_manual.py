@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -162,6 +163,18 @@ def test_installed():
     output(*place, "uninstall")
     left = [path for path in directory.rglob("*") if not path.is_dir()]
     expect(not left, f"left behind: {left}")
+
+
+@test
+def test_another_prefix():
+    """Only what holds it is compiled again: the command then names the new place."""
+    build = private_directory() / "build"
+    others = [path.name for path in COMMAND.parent.iterdir() if path.is_dir() and path.name not in ("lib", "command")]
+    shutil.copytree(COMMAND.parent, build, ignore=shutil.ignore_patterns(*others))  # with the files' times
+    made = output("make", "-C", ROOT, "-o", f"{build}/flags", f"B={build}", "PREFIX=/another/place", f"{build}/selfsample")
+    compiled = re.findall(r"CC +\S+/(\S+\.o)", made)
+    expect("command_library.o" in compiled and len(compiled) <= 4, made)
+    expect(b"/another/place/lib\0" in (build / "selfsample").read_bytes(), "the command does not know it")
 
 
 main()
