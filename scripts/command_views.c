@@ -127,6 +127,7 @@ static const struct view_option {
     {LIVE, 'a', 'a', "all", NULL, "begin with all so far, not the last interval"},
     {TOP | LIVE, OPTION_BY_THREAD, 'b', "by-thread", NULL, "functions of each thread apart"},
     {TOP | DIFF | LIVE, OPTION_SORT, 's', "sort", "self|total", "what counts (default self)"},
+    {TREE, 'm', 'm', "merge-threads", NULL, "threads as one, without their names"},
     {TREE, OPTION_CUT, 'c', "cut", "PERCENT", "leave calls of a smaller total out (default 1%)"},
     {MERGE, OPTION_ROOT, 0, "root", "NAME", "frame to put in front of all ('': none)"},
     {DIFF, OPTION_FOLDED, 'f', "folded", NULL, "write stacks with two counts"},
@@ -253,6 +254,8 @@ static bool *flag_of(struct view_options *options, int found)
         return &options->by_thread;
     case 'a':
         return &options->all;
+    case 'm':
+        return &options->merge_threads;
     case 'w':
         return &options->wide;
     default:
@@ -335,6 +338,8 @@ static void options_judge(const struct view *view, const struct view_options *op
         view_fail("--thread %s: with --roots 0 no frame is a thread", options->thread);
     if (options->by_thread && options->roots == 0)
         view_fail("--by-thread: with --roots 0 no frame is a thread");
+    if (options->merge_threads && options->roots == 0)
+        view_fail("--merge-threads: with --roots 0 no frame is a thread");
     for (const char *c = options->root; c != NULL && *c != 0; c++)
         if (*c == ';' || (unsigned char)*c < ' ' || *c == 127)
             view_fail("--root: the name of a frame has no ; and no control characters");

@@ -303,7 +303,8 @@ static void samples_take(struct reading *reading, int side, struct node *base)
         if (count == 0 || !thread_is_wanted(reading))
             continue;
         for (size_t depth = 0; depth < reading->depth; depth++)
-            node = stacks_child(reading->stacks, node, reading->path[depth]);
+            if (!view_leaves_out(reading->options, depth + 1, depth + 1 == reading->depth))
+                node = stacks_child(reading->stacks, node, reading->path[depth]);
         if (node == reading->stacks->root)
             node = stacks_child(reading->stacks, node, name_of(reading, "[unknown]", ""));
         if (!stacks_add(reading->stacks, node, side, count))

@@ -6,7 +6,7 @@ declare -gA _selfsample_options=(
     [run]='--out= --format= --engine= --rate= --stack= --kernel= --threads= --unit= --only= --children --no-children --inline
         --checkpoint= --top --flamegraph --help --version -o= -f= -e= -r= -s= -k= -t= -u= -i -c= -h -V'
     [top]='--rows= --by-thread --sort= --thread= --roots= --unit= --rate= --wide --help -n= -b -s= -t= -u= -r= -w -h'
-    [tree]='--cut= --thread= --roots= --unit= --rate= --wide --help -c= -t= -u= -r= -w -h'
+    [tree]='--merge-threads --cut= --thread= --roots= --unit= --rate= --wide --help -m -c= -t= -u= -r= -w -h'
     [merge]='--root= --thread= --roots= --out= --help -t= -o= -h'
     [diff]='--rows= --sort= --folded --normalise --thread= --roots= --unit= --rate= --wide --out= --help
         -s= -f -n -t= -u= -r= -w -o= -h'

@@ -146,12 +146,21 @@ static bool thread_is_wanted(const struct reader *reader, const char *stack, con
     return options->thread == NULL;
 }
 
+bool view_leaves_out(const struct view_options *options, size_t frame, bool is_last)
+{
+    return options->merge_threads && frame == options->roots && !is_last;
+}
+
 static struct node *stack_find(struct stacks *stacks, const struct reader *reader,
-                               const char *stack, const char *end, struct node *node)
+                               const char *stack, const char *end, struct node *node,
+                               const struct view_options *options)
 {
     const char *next;
-    for (const char *frame = stack; frame != NULL; frame = next) {
+    size_t number = 1;
+    for (const char *frame = stack; frame != NULL; frame = next, number++) {
         size_t length = frame_length(reader, frame, end, &next);
+        if (view_leaves_out(options, number, next == NULL))
+            continue;
         node = stacks_child(stacks, node, stacks_name(stacks, frame, length));
     }
     return node;
@@ -202,7 +211,7 @@ static void folded_read(struct stacks *stacks, int side, struct node *base, stru
         uint64_t count = count_cut(reader, line, &length);
         if (!thread_is_wanted(reader, line, line + length, options))
             continue;
-        struct node *node = stack_find(stacks, reader, line, line + length, base);
+        struct node *node = stack_find(stacks, reader, line, line + length, base, options);
         if (!stacks_add(stacks, node, side, count))
             damaged(reader, "from here on the counts add up to more than 64 bits hold");
     }

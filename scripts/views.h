@@ -29,6 +29,7 @@ struct view_options {
     double cut;              /* a share, 0 to 1 */
     bool wide;               /* names are not shortened */
     bool by_thread;          /* top, live: a function of two threads is two functions */
+    bool merge_threads;      /* tree: without the frames of threads */
     bool all;                /* live: begin with all so far */
     double interval_s;       /* live */
     size_t count;            /* live: tables to show; 0: as long as there are any */
@@ -86,6 +87,10 @@ void folded_print(FILE *out, const struct stacks *stacks, int sides);
  */
 void view_read(struct stacks *stacks, int side, const char *file, const char *root,
                struct view_options *options);
+
+/* Is the frame of this number, from the root on and from 1, that of a thread, and not to be shown?
+ * Where it is the last of its stack it is shown. */
+bool view_leaves_out(const struct view_options *options, size_t frame, bool is_last);
 
 /* Are COUNT files shown under frames of their programs? */
 bool view_has_programs(const struct view_options *options, size_t count);

@@ -157,6 +157,26 @@ def test_tree():
                    and abs(self_share - 100 * own[stack] / everything) < 0.006, f"{stack}: {share}")
 
 
+@test(each=["folded", "pb.gz"])
+def test_tree_of_all_threads(ending):
+    """As of a profile that never had threads; with --thread of those alone."""
+    directory = private_directory()
+    stacks = made_up(5)
+    path = write(directory / "a.folded", stacks)
+    if ending == "pb.gz":
+        path = directory / "a.pb.gz"
+        view("convert", "--to", "pprof", "-o", path, directory / "a.folded")
+    for arguments, pattern in (([], ""), (["-t", "worker*"], "worker")):
+        bare_stacks = Counter()
+        for stack, count in stacks.items():
+            if stack[0].startswith(pattern):
+                bare_stacks[stack[1:] or stack] += count
+        wanted = write(directory / "wanted.folded", bare_stacks)
+        expect(view("tree", "-m", "-w", "--cut", 0, *arguments, path) ==
+               view("tree", "-w", "--cut", 0, "--roots", 0, wanted), f"{arguments}")
+    expect("--roots 0" in view("tree", "--merge-threads", "--roots", 0, path, status=1), "no threads")
+
+
 @test
 def test_merge():
     """Exact sums, each program's under its name, and a tool of others reads it."""
