@@ -40,17 +40,11 @@ static void words_add(struct words *words, const char *format, ...)
     words->count++;
 }
 
-static void say_nothing(void *context, const char *line)
-{
-    (void)context;
-    (void)line;
-}
-
 /* What the run was recorded with. */
 static const struct config *run_config(void)
 {
     static struct config config;
-    config_read(&config, environ, say_nothing, NULL);
+    options_of_environment(&config);
     return &config;
 }
 
