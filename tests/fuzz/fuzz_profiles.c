@@ -79,6 +79,7 @@ static ProtobufCAllocator piece_allocator = {piece_give, piece_keep, NULL};
 #define strndup(text, length)           piece_copy(text, strnlen(text, length))
 #define free(memory)                    ((void)(memory)) /* with all others, at the end */
 #include "scripts/stacks.c"
+#include "scripts/view_numbers.c"
 #include "scripts/view_read.c"
 
 /* Both files have these. */
@@ -137,7 +138,7 @@ static void packed_write(int fd, const uint8_t *data, size_t bytes)
         abort();
 }
 
-static void profile_read(const char *path, const struct view_options *options)
+static void profile_read(const char *path, struct view_options *options)
 {
     struct stacks stacks;
     stacks_open(&stacks);
@@ -154,6 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     struct view_options options = {
         .roots = data[0] / 4 % 2, .is_us = data[0] / 8 % 2 != 0, .rate = 999};
+    options.merge_threads = (data[0] & 16) != 0;
     if ((data[0] & 2) != 0)
         options.thread = "a*";
     if ((data[0] & 1) != 0)
