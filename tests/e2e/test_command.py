@@ -233,6 +233,16 @@ def test_hint_has_what_the_file_does_not_tell(case):
     expect(f" at {rate[1] if rate else 999} Hz; " in text, text)
 
 
+@test
+def test_processes_of_different_rates_are_told():
+    work = program("split")
+    script = f"{work} 400; SELFSAMPLE_ENGINE=timer {work} 200"
+    told = selfsample("--top", "-r", "2000", "sh", "-c", script).stderr.decode()
+    expect("all counts for those of 2000 Hz, and is wrong by that of split (" in told, told)
+    told = selfsample("--top", "-r", "2000", "-u", "us", "sh", "-c", script).stderr.decode()
+    expect("different rates" not in told, told)
+
+
 @test(each=EVERYONE)
 def test_summary_of_kernel_time(who):
     """Where there are no kernel frames it tells the kernel's share, and what would show them."""
