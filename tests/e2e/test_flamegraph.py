@@ -5,35 +5,21 @@ What is looked at is what a reader sees: names, numbers, widths, colours. Number
 file, counted here.
 """
 
-import atexit
 import math
 import os
-import pty
 import random
 import re
-import subprocess
 import time
 
-from browser import Browser
-from harness import (COMMAND, Skip, bare, expect, main, private_directory, program, test,
-                     the_command)
-from stacks import view, write
+from harness import bare, expect, main, private_directory, test, the_command
+from pages import (FRAMES, READY, browser, click, frame, frames, made, near_share, need_page, opened,
+                   quiet, search, shares, text, total_of, under)
+from stacks import write
 
 FUNCTIONS = ["parse", "std::map<int, char*>::find(int const&)", "copy_user_[k]", "inlined_[i]", "größe",
              "libfoo.so+0x1a40", "a", "[unknown]"]
 HOSTILE = ["</script><img src=x onerror=\"document.title='harmed'\">", "<!--<script>", "&lt &#60 \"'`${0}",
            "\\u003c\\", "@PROFILE@", "<b>bold</b>", "__proto__", "constructor"]
-READY = "document.querySelector('g.frame') !== null"
-_browser = None
-
-
-def browser():
-    """One for all tests of the file."""
-    global _browser
-    if _browser is None:
-        _browser = Browser().__enter__()
-        atexit.register(_browser.__exit__)
-    return _browser
 
 
 def made_up(seed, lines=120, threads=("main", "worker-1", "worker-2")):
@@ -44,99 +30,6 @@ def made_up(seed, lines=120, threads=("main", "worker-1", "worker-2")):
         path = [chance.choice(FUNCTIONS) for _ in range(chance.randrange(1, 7))]
         stacks[(chance.choice(threads), *path)] = chance.randrange(20, 200)
     return stacks
-
-
-def made(*arguments, status=0):
-    """Runs `selfsample flamegraph`; what it says on stderr."""
-    result = subprocess.run([str(COMMAND), "flamegraph", *map(str, arguments)], capture_output=True,
-                            timeout=60)
-    error = result.stderr.decode()
-    if "was built without the page" in error:
-        raise Skip("built without the packages of npm")
-    expect(result.returncode == status, f"{arguments}: {result.returncode}, {error}")
-    return error
-
-
-def need_page():
-    """Skips the test where the command was built without the page."""
-    made("/dev/null", status=1)
-
-
-def opened(stacks, *options, width=1200, height=800, dark=False):
-    """The page of these stacks."""
-    directory = private_directory()
-    folded, html = write(directory / "app.folded", stacks), directory / "app.html"
-    made(*options, folded, "-o", html)
-    return browser().page(html, width, height, dark, ready=READY)
-
-
-def quiet(page):
-    """Nothing went wrong in the page, and it asked for nothing."""
-    expect(page.errors == [], f"errors: {page.errors}")
-    foreign = [url for url in page.requests if not url.startswith(("file:", "data:"))]
-    expect(foreign == [], f"asked for {foreign}")
-    page.close()
-
-
-def total_of(stacks, name, within=()):
-    """The count of all stacks in which NAME stands behind WITHIN."""
-    return sum(count for stack, count in stacks.items()
-               if stack[:len(within)] == within and name in stack[len(within):])
-
-
-def under(stacks, path):
-    return sum(count for stack, count in stacks.items() if stack[:len(path)] == path)
-
-
-def shares(text):
-    """(value, error) pairs out of `12.34 ± 0.56`."""
-    return [(float(value.replace(",", "")), float(error.replace(",", "")))
-            for value, error in re.findall(r"([0-9.,]+) ± ([0-9.,]+)", text)]
-
-
-FRAMES = """[...document.querySelectorAll('g.frame')].map(g => {
-    const box = g.querySelector('rect').getBoundingClientRect();
-    return [g.getAttribute('name'), Math.round(box.left * 10) / 10, Math.round(box.top), box.width,
-            getComputedStyle(g.querySelector('rect')).fill, g.getAttribute('class')];
-})"""
-
-
-def frames(page):
-    """(name, left, top, width, colour, classes) of all that are drawn."""
-    page.value("new Promise(done => setTimeout(done, 20))")
-    return page.value(FRAMES)
-
-
-def frame(page, name):
-    """The widest one of a name."""
-    found = [drawn for drawn in frames(page) if drawn[0] == name]
-    expect(found, f"no frame {name!r}")
-    return max(found, key=lambda drawn: drawn[3])
-
-
-def click(page, name):
-    _, left, top, width, _, _ = frame(page, name)
-    page.point(left + width / 2, top + 8)
-
-
-def text(page, identity):
-    return page.value(f"document.getElementById('{identity}').innerText")
-
-
-def search(page, term):
-    """What the page says is the matched share, and its error."""
-    page.value("document.getElementById('search').value = ''")
-    page.value("document.getElementById('search').focus()")
-    page.type(term)
-    page.value("new Promise(done => setTimeout(done, 150))")
-    return next(iter(shares(text(page, "matched"))), None)
-
-
-def near_share(found, count, whole, what):
-    """A share in percent and its standard error, with two decimals."""
-    share = count / whole
-    wanted = 100 * share, 100 * math.sqrt(share * (1 - share) / whole)
-    expect(all(abs(a - b) < 0.006 for a, b in zip(found, wanted)), f"{what}: {found}, wanted {wanted}")
 
 
 @test
@@ -437,160 +330,6 @@ def small_windows():
 
 
 @test
-def after_a_run():
-    """One page of all processes, with the program's status; a page that is there is left alone."""
-    need_page()
-    work = program("split")
-    result = bare(the_command(), "--flamegraph", "--unit", "us", "/bin/sh", "-c",
-                  f"i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; {work} 300; {work} 300; exit 3")
-    expect(result.status == 3 and result.stdout == b"done\ndone\n", str(result))
-    told = re.search(r"flame graph: (\S+\.html) ", result.stderr.decode())
-    expect(told, f"no page is told: {result.stderr.decode()}")
-    expect(".split." in told.group(1), f"named by the process with fewer samples: {told.group(1)}")
-    whole = sum(profile.total() for profile in result.profiles)
-    page = browser().page(result.directory / told.group(1), ready=READY)
-    expect(text(page, "title") == "sh", text(page, "title"))
-    expect(f", {whole / 1000:.0f} ms of CPU time" in text(page, "facts"), f"{text(page, 'facts')}, wanted {whole}")
-    drawn = {d[0] for d in frames(page)}
-    expect({"all", "split"} <= drawn, f"no frame of the program: {drawn}")
-    share = sum(p.total() for p in result.profiles if "split" in p.path.name) / whole
-    expect(abs(frame(page, "split")[3] / frame(page, "all")[3] - share) < 0.002, f"split: not {share}")
-    quiet(page)
-
-
-@test
-def time_of_a_run_by_timers():
-    """A count is a period that the timers had, not the one that was asked for."""
-    need_page()
-    result = bare(the_command(), "-e", "timer", "--flamegraph=page.html", program("split"), "500")
-    told = result.stderr.decode()
-    rate = re.search(r"engine: timer at (\d+) Hz; ", told)
-    seen = re.search(r"; ([0-9.]+) s of CPU time seen", told)
-    expect(rate and seen, told)
-    facts = text(browser().page(result.directory / "page.html", ready=READY), "facts")
-    ms = re.search(r" at (\d+) Hz, (\d+) ms of CPU time", facts)
-    expect(ms and ms[1] == rate[1], f"{facts}; {told}")
-    expect(abs(int(ms[2]) - 1000 * float(seen[1])) <= 20, f"{facts}; {told}")
-
-
-@test
-def time_is_by_the_rate_of_the_file():
-    """100 samples of a pprof file of 4 ms each."""
-    need_page()
-    directory = private_directory()
-    folded, packed = write(directory / "a.folded", {("main", "f"): 100}), directory / "a.pb.gz"
-    view("convert", "--to", "pprof", "--rate", 250, "-o", packed, folded)
-    made(packed, "-o", directory / "a.html")
-    page = browser().page(directory / "a.html", ready=READY)
-    expect("100 samples at 250 Hz, 400 ms of CPU time" in text(page, "facts"), text(page, "facts"))
-    quiet(page)
-
-
-@test
-def series_after_a_run():
-    """A series of files is one profile: in the table, on the page, and by the command of the hint."""
-    need_page()
-    result = bare(the_command(), "--top", "--flamegraph=page.html", "-c", "1", "-u", "us", "-o",
-                  "a b.%n.folded", program("split"), "2500")
-    told = result.stderr.decode()
-    count, us = len(result.profiles), sum(profile.total() for profile in result.profiles)
-    expect(count >= 2 and f"wrote 'a b.'*.folded ({count} files; split, " in told, told)
-    expect(f"{us} us, 1 thread, {count} files" in told, told)
-    page = browser().page(result.directory / "page.html", ready=READY)
-    expect(f", {us / 1e6:.2f} s of CPU time" in text(page, "facts"), f"{text(page, 'facts')}, {us} us")
-    expect({"split", "sixty"} <= {d[0] for d in frames(page)}, f"{frames(page)}")
-    expect(not {"a b.0", "a b.1"} & {d[0] for d in frames(page)}, f"a frame of a file: {frames(page)}")
-
-
-@test
-def hint_of_a_series():
-    """The command that it names shows what all the files have."""
-    need_page()
-    result = bare(the_command(), "-c", "1", "-o", "a b.%n.folded", program("split"), "1500")
-    hint = re.search(r"for a picture: (.*)", result.stderr.decode())
-    expect(hint and " --sum 'a b.'*.folded > selfsample.html" in hint[1], result.stderr)
-    subprocess.run(hint[1], shell=True, check=True, cwd=result.directory, timeout=60)
-    page = browser().page(result.directory / "selfsample.html", ready=READY)
-    whole = sum(profile.total() for profile in result.profiles)
-    expect(f"{whole} samples" in text(page, "facts").replace(",", ""), text(page, "facts"))
-
-
-@test
-def page_that_cannot_be_written_is_told_before_the_run():
-    need_page()
-    directory = private_directory()
-    for page, why in (("missing/x.html", "No such file"), (directory, "Is a directory")):
-        result = bare(the_command(), f"--flamegraph={page}", program("split"), "100")
-        expect(result.status == 125 and not result.stdout and not result.files(), str(result))
-        expect(why in result.stderr.decode() and result.stderr.endswith(b"the program was not run\n"), str(result))
-
-
-@test
-def page_after_a_run_is_a_new_one():
-    """Beside the profile, under a name that is free; or where the option says."""
-    need_page()
-    directory = private_directory()
-    (directory / "a.html").write_text("mine")
-    for option, wanted in (("--flamegraph", "a.1.html"), (f"--flamegraph={directory}/b.html", "b.html")):
-        (directory / "a.folded").unlink(missing_ok=True)
-        result = bare(the_command(), option, "-o", directory / "a.folded", program("split"), "100")
-        expect(result.status == 0, str(result))
-        expect((directory / wanted).read_text().startswith("<!doctype html>"), f"{wanted} is no page")
-    expect((directory / "a.html").read_text() == "mine", "a page was overwritten")
-    expect(len(list(directory.glob("*.html"))) == 3, str(list(directory.iterdir())))
-
-
-def fed_slowly(terminal):
-    """What stands on stderr, a terminal or a pipe, where the profile takes its time to come."""
-    ours, theirs = pty.openpty() if terminal else os.pipe()
-    process = subprocess.Popen([str(COMMAND), "flamegraph", "-"], stdin=subprocess.PIPE, stderr=theirs,
-                               stdout=subprocess.DEVNULL)
-    os.close(theirs)
-    for _ in range(4):
-        process.stdin.write(b"main;a 1\n" * 40000)
-        process.stdin.flush()
-        time.sleep(0.3)
-    process.stdin.close()
-    said = b""
-    try:
-        while piece := os.read(ours, 1 << 16):
-            said += piece
-    except OSError:
-        pass  # a terminal whose other side is closed
-    os.close(ours)
-    expect(process.wait(30) == 0, f"{process.returncode}: {said!r}")
-    return said
-
-
-@test
-def progress():
-    """On a terminal, and it leaves nothing there; none in a pipe."""
-    need_page()
-    said = fed_slowly(terminal=True)
-    expect(b"reading" in said and b"\n" not in said and said.endswith(b"\r\x1b[K"), f"{said!r}")
-    said = fed_slowly(terminal=False)
-    expect(said == b"", f"{said!r}")
-
-
-@test
-def mistakes():
-    """Cost a line that says what to do, and leave no page."""
-    directory = private_directory()
-    folded = write(directory / "a.folded", {("main", "a"): 1})
-    for arguments, wanted in (((), "usage"), (("--diff", folded), "two files"),
-                              ((folded, directory / "none"), "No such file"),
-                              (("--rate", "0", folded), "--rate"), (("--thread", "x", folded), "'x'")):
-        said = made(*arguments, "-o", directory / "page.html", status=1)
-        expect(wanted in said and said.count("\n") == 1, f"{arguments}: {said}")
-    expect(not (directory / "page.html").exists(), "a page was left")
-    ours, theirs = pty.openpty()
-    result = subprocess.run([str(COMMAND), "flamegraph", str(folded)], stdout=theirs, stderr=subprocess.PIPE)
-    os.close(theirs)
-    os.close(ours)
-    expect(result.returncode == 1 and b"-o page.html" in result.stderr, f"to a terminal: {result.stderr}")
-
-
-@test
 def picture():
     """Python at work, as README shows it: SCREENSHOT=file keeps it there."""
     need_page()
@@ -613,23 +352,6 @@ def picture():
 
 
 @test
-def without_the_page():
-    """A command that was built without npm's packages, as one is here made to be, says what to do."""
-    need_page()
-    command = private_directory() / "selfsample"
-    place = b'id="profile">@PROFILE@'
-    built = the_command().read_bytes()
-    expect(built.count(place) == 1, "the page is not where it is looked for")
-    command.write_bytes(built.replace(place, place.replace(b"@PROFILE@", b"@nothing@")))
-    command.chmod(0o755)
-    for arguments, status in ((("flamegraph", "a.folded"), 1), (("--flamegraph", "echo", "run"), 125)):
-        result = subprocess.run([str(command), *arguments], capture_output=True, timeout=60)
-        said = result.stderr.decode()
-        expect(result.returncode == status and result.stdout == b"", f"{arguments}: {result}")
-        expect("`make deps`" in said and said.count("\n") == 1, f"{arguments}: {said}")
-
-
-@test
 def licences_are_in_the_page():
     directory = private_directory()
     made(write(directory / "a.folded", {("main", "a"): 1}), "-o", directory / "a.html")
@@ -639,6 +361,5 @@ def licences_are_in_the_page():
         expect(wanted in source, f"no {wanted!r}")
     foreign = re.findall(r"<(?:script|link|img)[^>]* (?:src|href)=.(?!data:)[^>]*>", source)
     expect(foreign == [], f"loads {foreign}")
-
 
 main()
