@@ -546,6 +546,9 @@ def _run_one(name, function, arguments):
 
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    # A shell ignores these two for what it starts in the background, and so would our programs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     wanted = sys.argv[1:]
     passed = failed = 0
     for name, function, arguments in _tests:
