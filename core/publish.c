@@ -374,9 +374,11 @@ static bool is_too_short(const struct publisher *publisher, uint64_t app_cpu_ns)
     return app_cpu_ns < publisher->session->period_ns && !(app_cpu_ns == 0 && sampled);
 }
 
+/* Not by samples: where the few that a full ring had room for weigh nothing each, as draws of very
+ * short periods do, their thread's clock has given its time to the last of them. */
 static bool has_nothing(const struct publisher *publisher, uint64_t app_cpu_ns)
 {
-    return publisher->collector->profile.samples == 0 || is_too_short(publisher, app_cpu_ns);
+    return publisher->collector->profile.weight_ns == 0 || is_too_short(publisher, app_cpu_ns);
 }
 
 int publisher_checkpoint(struct publisher *publisher, uint64_t app_cpu_ns)

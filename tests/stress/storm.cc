@@ -329,7 +329,7 @@ int main(int argc, char **argv)
     unsigned seed = static_cast<unsigned>(atol(argv[1]));
     plugin = argv[2];
     long end_ms = now_ms() + atol(argv[3]);
-    int before = descriptors(), mappings = mappings_with("");
+    int before = entries_of("/proc/self/fd"), mappings = mappings_with("");
     std::vector<std::thread> threads;
     std::vector<pthread_t> targets;
 
