@@ -1,9 +1,11 @@
-/* Tells which descriptors are the last ones. Runs in the helper; one system call. */
+/* The helper's first and last descriptors. Runs in the helper; some system calls. */
 #include "descriptors.h"
 
 #include <sys/resource.h>
 
 #include "sys.h"
+
+#define MEMFD_CLOEXEC 1u /* MFD_CLOEXEC */
 
 bool descriptor_is_spare(int fd)
 {
@@ -11,4 +13,17 @@ bool descriptor_is_spare(int fd)
     if (sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) != 0)
         return false;
     return (rlim_t)fd + DESCRIPTORS_SPARE >= limit.rlim_cur;
+}
+
+int descriptor_offer(const char *name, int number)
+{
+    int fd = (int)sys2(SYS_memfd_create, name, MEMFD_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    sys2(SYS_fchmod, fd, 0600);
+    if (fd == number)
+        return fd;
+    int there = (int)sys3(SYS_dup3, fd, number, O_CLOEXEC);
+    sys_close(fd);
+    return there < 0 ? -1 : number;
 }

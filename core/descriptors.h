@@ -1,6 +1,7 @@
 /*
- * The helper's last descriptors are kept for its last work: a profile that can't be written because
- * events and modules took them all would be worth nothing.
+ * The helper's first descriptors have fixed numbers, by which others find what it offers. Its last
+ * ones are kept for its last work: a profile that can't be written because events and modules took
+ * them all would be worth nothing.
  *
  * Thread safety: no state; the helper.
  */
@@ -14,5 +15,9 @@
 
 /* Is FD, just opened to be held for long, one of the last that the limit on files allows? */
 bool descriptor_is_spare(int fd);
+
+/* Makes an empty memory file, for its user alone to open, descriptor NUMBER. Returns that, or -1.
+ */
+int descriptor_offer(const char *name, int number);
 
 #endif

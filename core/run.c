@@ -14,6 +14,7 @@
 #include "housekeeping.h"
 #include "nap.h"
 #include "publish.h"
+#include "requests.h"
 #include "seccomp_filter.h"
 #include "sys.h"
 
@@ -41,6 +42,7 @@ struct run {
     struct housekeeping house;
     struct publisher publisher;
     struct follower follower;
+    struct requests requests;
     uint64_t app_cpu_ns; /* the process's CPU clock when it was last readable, less what is next */
     uint64_t paused_cpu_ns; /* what it used in pauses that are over */
     uint64_t pause_cpu_ns;  /* its clock when the pause of now began */
@@ -113,6 +115,7 @@ static bool run_init(struct run *run, struct session *session)
         .context = session,
     };
     run->started_ns = run->checkpointed_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    requests_open(&run->requests, &session->helper); /* whoever sees the status may ask */
     publisher_init(&run->publisher, session, &run->collector);
     session->helper.give_up_context = &run->publisher;
     session->helper.give_up = publisher_give_up;
@@ -260,6 +263,7 @@ static bool turn(struct run *run)
     struct collector *collector = &run->collector;
     bool last = __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) != 0 ||
                 helper_app_is_gone(&session->helper);
+    requests_take(&run->requests, &session->helper);
     uint32_t snapshots = __atomic_load_n(&session->helper.snapshots_wanted, __ATOMIC_ACQUIRE);
     struct quiet_patience fork_patience = patience(session);
     bool hushed = __atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0;

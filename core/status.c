@@ -1,25 +1,14 @@
 /* The helper's word to the outside. Runs in the helper. Never waits, never complains. */
 #include "status.h"
 
+#include "descriptors.h"
 #include "sys.h"
 #include "text.h"
 
-#define MEMFD_CLOEXEC 1u /* MFD_CLOEXEC */
-
 void status_open(struct status *status, pid_t app_pid)
 {
-    *status = (struct status){.fd = -1, .app_pid = app_pid, .look_fd = -1};
-    int fd = (int)sys2(SYS_memfd_create, STATUS_NAME, MEMFD_CLOEXEC);
-    if (fd < 0)
-        return;
-    sys2(SYS_fchmod, fd, 0600);
-    if (fd != STATUS_FD) {
-        int there = (int)sys3(SYS_dup3, fd, STATUS_FD, O_CLOEXEC);
-        sys_close(fd);
-        if (there < 0)
-            return;
-    }
-    status->fd = STATUS_FD;
+    *status = (struct status){
+        .fd = descriptor_offer(STATUS_NAME, STATUS_FD), .app_pid = app_pid, .look_fd = -1};
 }
 
 static void put_key(struct text *text, const char *key, const char *value)

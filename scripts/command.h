@@ -76,6 +76,7 @@ struct process {
     char name[64];
     char state; /* R, S, Z ... */
     pid_t parent;
+    long threads;
     uint64_t start_ticks; /* since the system's start */
 };
 

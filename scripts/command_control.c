@@ -4,40 +4,37 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "helper.h"
 #include "helpers.h"
 
 /* Names of a large program may take a while; a helper that ends is seen. */
 enum { ANSWER_SECONDS = 30 };
 
-enum request { SNAPSHOT, PAUSE, RESUME, REQUESTS };
+static const struct {
+    const char *word;
+    enum helper_request request;
+} requests[] = {{"snapshot", ASK_SNAPSHOT}, {"pause", ASK_PAUSE}, {"resume", ASK_RESUME}};
 
-static const char *const request_words[REQUESTS] = {"snapshot", "pause", "resume"};
-
-static void ask(pid_t helper, enum request request)
+static void ask(pid_t helper, enum helper_request request)
 {
-    union sigval value = {.sival_int = request == PAUSE ? HELPER_VALUE_PAUSE : HELPER_VALUE_RESUME};
-    int result = request == SNAPSHOT ? kill(helper, SIGUSR1) : sigqueue(helper, SIGUSR2, value);
-    if (result != 0) {
-        tell("%d: %s", (int)helper,
-             errno == ESRCH ? "the program has ended meanwhile" : strerror(errno));
-        exit(STATUS_FAILED);
-    }
+    if (helper_ask(helper, request))
+        return;
+    tell("%d: %s", (int)helper,
+         errno == ESRCH ? "the program has ended meanwhile" : strerror(errno));
+    exit(STATUS_FAILED);
 }
 
-static bool is_done(enum request request, const struct helper_words *before,
+static bool is_done(enum helper_request request, const struct helper_words *before,
                     const struct helper_words *now)
 {
-    if (request == SNAPSHOT)
+    if (request == ASK_SNAPSHOT)
         return now->snapshots != before->snapshots;
-    return now->paused == (request == PAUSE);
+    return now->paused == (request == ASK_PAUSE);
 }
 
 static bool is_late(const struct timespec *began)
@@ -48,7 +45,7 @@ static bool is_late(const struct timespec *began)
 }
 
 /* Ends the process where no answer comes. */
-static void answer_wait(pid_t helper, int fd, enum request request,
+static void answer_wait(pid_t helper, int fd, enum helper_request request,
                         const struct helper_words *before, struct helper_words *now)
 {
     struct timespec began;
@@ -66,7 +63,7 @@ static void answer_wait(pid_t helper, int fd, enum request request,
     }
 }
 
-_Noreturn static void control(enum request request, pid_t pid)
+_Noreturn static void control(enum helper_request request, pid_t pid)
 {
     static struct helper_words before, now;
     pid_t helper = helper_find(pid);
@@ -76,19 +73,19 @@ _Noreturn static void control(enum request request, pid_t pid)
     ask(helper, request);
     answer_wait(helper, fd, request, &before, &now);
     close(fd);
-    if (request == SNAPSHOT && now.error[0] != 0) {
+    if (request == ASK_SNAPSHOT && now.error[0] != 0) {
         tell("%d: nothing was written: %s", (int)pid, now.error);
         exit(STATUS_FAILED);
     }
-    if (request == SNAPSHOT)
+    if (request == ASK_SNAPSHOT)
         puts(now.file);
     exit(fflush(stdout) == 0 ? 0 : STATUS_FAILED);
 }
 
 void control_apply(int argc, char **argv)
 {
-    for (int i = 0; i < REQUESTS && argc > 1; i++) {
-        if (strcmp(argv[1], request_words[i]) != 0)
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0] && argc > 1; i++) {
+        if (strcmp(argv[1], requests[i].word) != 0)
             continue;
         help_if_asked(
             argc, argv,
@@ -99,7 +96,7 @@ void control_apply(int argc, char **argv)
         char *end = NULL;
         long pid = argc == 3 ? strtol(argv[2], &end, 10) : 0;
         if (pid > 0 && pid <= INT_MAX && isdigit((unsigned char)argv[2][0]) && *end == 0)
-            control((enum request)i, (pid_t)pid);
+            control(requests[i].request, (pid_t)pid);
         tell("usage: selfsample %s PID, a process id; a program of this name is run by "
              "`selfsample -- %s`",
              argv[1], argv[1]);

@@ -1,84 +1,130 @@
 /*
- * Finds helpers and reads what they say. A helper is known by what nobody else has: the name
- * `selfsample`, the profiled process as its parent, and its descriptor 0.
+ * Finds helpers, asks them, and reads what they say. A helper is known by what nobody else has: the
+ * name `selfsample`, the profiled process as its parent or as the process that it is a thread of,
+ * and its descriptor 0.
  */
 #include "helpers.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "command.h"
+#include "helper.h"
+#include "requests.h"
 #include "status.h"
+#include "views.h"
 
 #define HELPER_NAME    "selfsample"
 #define LOOKS_APART_NS 5000000
 
-enum helper_found helper_judge(pid_t pid, pid_t parent)
+/* The process that PID, which may be a thread, belongs to; 0 where it is gone. */
+static pid_t process_of(pid_t pid)
 {
-    char path[64], target[PATH_MAX];
+    char path[64], line[256];
+    int process = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && process == 0 && fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "Tgid: %d", &process);
+    if (file != NULL)
+        fclose(file);
+    return process;
+}
+
+pid_t helper_app(pid_t helper)
+{
     struct process process;
-    if (!process_read(pid, &process) || strcmp(process.name, HELPER_NAME) != 0 ||
-        (parent != 0 && process.parent != parent))
-        return NO_HELPER;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, STATUS_FD);
+    pid_t own = process_of(helper);
+    if (own != helper)
+        return own;
+    return process_read(helper, &process) ? process.parent : 0;
+}
+
+/* Is descriptor FD of PID a memory file of this name? -1 and errno where it can't be seen. */
+static int has_memory_file(pid_t pid, int fd, const char *name)
+{
+    char path[64], target[PATH_MAX], wanted[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
     ssize_t length = readlink(path, target, sizeof target - 1);
     if (length < 0)
-        return errno == EACCES || errno == EPERM ? NOT_PERMITTED : NO_HELPER;
+        return -1;
     target[length] = 0;
-    return strncmp(target, "/memfd:" STATUS_NAME, sizeof "/memfd:" STATUS_NAME - 1) == 0
-               ? A_HELPER
-               : NO_HELPER;
+    snprintf(wanted, sizeof wanted, "/memfd:%s", name);
+    return strncmp(target, wanted, strlen(wanted)) == 0;
 }
 
-pid_t *helpers_list(pid_t parent, size_t *count, size_t *others)
+enum helper_found helper_judge(pid_t pid, pid_t app)
 {
-    pid_t *list = NULL;
-    size_t room = 0;
-    DIR *directory = opendir("/proc");
-    struct dirent *entry;
-    *count = *others = 0;
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        enum helper_found found = pid > 0 ? helper_judge(pid, parent) : NO_HELPER;
-        *others += found == NOT_PERMITTED;
-        if (found != A_HELPER)
-            continue;
-        if (*count == room) {
-            room = 2 * room + 16;
-            list = reallocarray(list, room, sizeof *list);
-            if (list == NULL) {
-                tell("out of memory");
-                exit(STATUS_FAILED);
-            }
-        }
-        list[(*count)++] = pid;
-    }
-    if (directory != NULL)
-        closedir(directory);
-    return list;
+    struct process process;
+    if (!process_read(pid, &process) || strcmp(process.name, HELPER_NAME) != 0 ||
+        (app != 0 && helper_app(pid) != app))
+        return NO_HELPER;
+    int has = has_memory_file(pid, STATUS_FD, STATUS_NAME);
+    if (has < 0)
+        return errno == EACCES || errno == EPERM ? NOT_PERMITTED : NO_HELPER;
+    return has ? A_HELPER : NO_HELPER;
 }
 
-/* Has PID a helper that is one of its threads? */
-static bool has_helper_thread(pid_t pid)
+/* Those that were found so far. */
+struct found {
+    pid_t *list;
+    size_t count, room, others;
+};
+
+static void found_judge(struct found *found, pid_t pid, pid_t app)
+{
+    enum helper_found what = helper_judge(pid, app);
+    found->others += what == NOT_PERMITTED;
+    if (what != A_HELPER)
+        return;
+    if (found->count == found->room) {
+        found->room = 2 * found->room + 16;
+        found->list = memory_or_end(reallocarray(found->list, found->room, sizeof *found->list));
+    }
+    found->list[found->count++] = pid;
+}
+
+/* Calls DO_IT with each process or thread that DIRECTORY, one of /proc, lists. */
+static void tasks_each(const char *directory, struct found *found, pid_t app,
+                       void (*do_it)(struct found *found, pid_t pid, pid_t app))
+{
+    DIR *stream = opendir(directory);
+    struct dirent *entry;
+    while (stream != NULL && (entry = readdir(stream)) != NULL) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0)
+            do_it(found, pid, app);
+    }
+    if (stream != NULL)
+        closedir(stream);
+}
+
+static void process_look(struct found *found, pid_t pid, pid_t app)
 {
     char path[64];
-    bool found = false;
+    struct process process;
+    found_judge(found, pid, app);
+    if ((app != 0 && app != pid) || !process_read(pid, &process) || process.threads < 2)
+        return;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *directory = opendir(path);
-    struct dirent *entry;
-    while (directory != NULL && !found && (entry = readdir(directory)) != NULL) {
-        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-        found = tid > 0 && helper_judge(tid, 0) == A_HELPER;
-    }
-    if (directory != NULL)
-        closedir(directory);
-    return found;
+    tasks_each(path, found, pid, found_judge);
+}
+
+pid_t *helpers_list(pid_t app, size_t *count, size_t *others)
+{
+    struct found found = {0};
+    tasks_each("/proc", &found, app, process_look);
+    *count = found.count;
+    *others = found.others;
+    return found.list;
 }
 
 pid_t helper_find(pid_t pid)
@@ -100,15 +146,62 @@ pid_t helper_find(pid_t pid)
         tell("%d (%s): not permitted: it belongs to another user", (int)pid, process.name);
     else if (strcmp(process.name, HELPER_NAME) == 0)
         tell("%d is the selfsample command; give the process id of the program", (int)pid);
-    else if (has_helper_thread(pid))
-        tell(
-            "%d (%s): its helper is a thread of it, which can't be asked from outside; the program "
-            "itself can, by selfsample_snapshot()",
-            (int)pid, process.name);
     else
         tell("%d (%s) is not being profiled: it has no helper", (int)pid, process.name);
     exit(STATUS_FAILED);
 }
+
+/* ---- asking ---- */
+
+static void request_note(struct requests_asked *asked, enum helper_request request)
+{
+    if (request == ASK_SNAPSHOT)
+        asked->snapshots++;
+    else if (request == ASK_LOOK)
+        asked->looks++;
+    else
+        asked->pause = ((asked->pause >> 1) + 1) << 1 | (request == ASK_PAUSE);
+}
+
+/* It must get no signal: if it has just ended, that would be the program's. */
+static bool thread_ask(pid_t helper, enum helper_request request)
+{
+    char path[64];
+    struct requests_asked asked;
+    if (has_memory_file(helper, REQUESTS_FD, REQUESTS_NAME) != 1) {
+        errno = ESRCH;
+        return false;
+    }
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)helper, REQUESTS_FD);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool done = flock(fd, LOCK_EX) == 0 && pread(fd, &asked, sizeof asked, 0) == sizeof asked;
+    if (done) {
+        request_note(&asked, request);
+        done = pwrite(fd, &asked, sizeof asked, 0) == sizeof asked;
+    }
+    close(fd);
+    return done;
+}
+
+bool helper_ask(pid_t helper, enum helper_request request)
+{
+    static const struct {
+        int signal, value;
+    } signals[] = {
+        [ASK_SNAPSHOT] = {SIGUSR1, 0},
+        [ASK_LOOK] = {SIGUSR1, HELPER_VALUE_LOOK},
+        [ASK_PAUSE] = {SIGUSR2, HELPER_VALUE_PAUSE},
+        [ASK_RESUME] = {SIGUSR2, HELPER_VALUE_RESUME},
+    };
+    if (process_of(helper) != helper)
+        return thread_ask(helper, request);
+    return sigqueue(helper, signals[request].signal,
+                    (union sigval){.sival_int = signals[request].value}) == 0;
+}
+
+/* ---- what they say ---- */
 
 /* The value behind KEY at the start of a line of TEXT, copied. */
 static bool value_copy(const char *text, const char *key, char *value, size_t size)

@@ -13,7 +13,7 @@
 enum { READS = 20 }; /* tries to read what a helper is just writing */
 
 struct listed {
-    pid_t pid;
+    pid_t pid, app;
     struct process helper;
     struct helper_words words;
 };
@@ -32,6 +32,7 @@ static bool listed_read(struct listed *listed, pid_t helper)
     int fd = helper_words_open(helper);
     bool read = false;
     listed->pid = helper;
+    listed->app = helper_app(helper);
     for (int i = 0; i < READS && fd >= 0 && !read; i++) {
         read = helper_words_read(fd, &listed->words);
         if (!read)
@@ -39,7 +40,7 @@ static bool listed_read(struct listed *listed, pid_t helper)
     }
     if (fd >= 0)
         close(fd);
-    return read && process_read(listed->pid, &listed->helper);
+    return read && listed->app != 0 && process_read(listed->pid, &listed->helper);
 }
 
 static int64_t clock_ns(clockid_t clock)
@@ -66,8 +67,8 @@ static void print_listed(const struct listed *listed)
     char began[32];
     const struct helper_words *words = &listed->words;
     since(listed->helper.start_ticks, began, sizeof began);
-    printf("%7d  %-10s %10.2f %10" PRIu64 "  %-7s  %-15s  %-6s  %s\n", (int)listed->helper.parent,
-           began, (double)words->cpu_ns / 1e9, words->samples, words->paused ? "paused" : "running",
+    printf("%7d  %-10s %10.2f %10" PRIu64 "  %-7s  %-15s  %-6s  %s\n", (int)listed->app, began,
+           (double)words->cpu_ns / 1e9, words->samples, words->paused ? "paused" : "running",
            words->program, words->engine, words->out);
 }
 

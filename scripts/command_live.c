@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "helper.h"
 #include "status.h"
 
 enum {
@@ -176,11 +175,6 @@ static void signals_open(struct live *live)
 
 /* ---- looks ---- */
 
-static void ask(const struct live *live)
-{
-    sigqueue(live->helper, SIGUSR1, (union sigval){.sival_int = HELPER_VALUE_LOOK});
-}
-
 static void look_close(struct look *look)
 {
     if (look->fd >= 0)
@@ -216,7 +210,7 @@ static enum event look_take(struct live *live, struct look *look)
         uint64_t now_ns = monotonic_ns();
         if (asked_ns == 0 || now_ns - asked_ns > ASK_AGAIN_MS * 1000000ull) {
             asked_ns = now_ns;
-            ask(live);
+            helper_ask(live->helper, ASK_LOOK);
         }
         enum event event = event_wait(live, ANSWER_STEP_MS);
         if (event == QUIT)
@@ -346,13 +340,12 @@ void view_live(struct view_options *options, char **process, size_t count)
     (void)count;
     live.helper = helper_of_argument(process[0]);
     live.words_fd = helper_words_open(live.helper);
-    struct process helper;
-    while (!helper_words_read(live.words_fd, &live.words) || !process_read(live.helper, &helper)) {
+    while (!helper_words_read(live.words_fd, &live.words) ||
+           (live.pid = helper_app(live.helper)) == 0) {
         if (helper_judge(live.helper, 0) != A_HELPER)
             view_fail("%s: it has just ended", process[0]);
         answer_pause();
     }
-    live.pid = helper.parent;
     live.before.fd = live.now.fd = -1;
     live.options = *options;
     live.options.is_us = live.words.is_us;

@@ -1,6 +1,7 @@
 /*
  * Helpers of processes that are being profiled, and what these say of themselves in their
- * descriptor 0 (core/status.h). Speaking with a helper is a signal to it, of which the program sees
+ * descriptor 0 (core/status.h). Speaking with a helper is a signal to it, or where it is a thread
+ * of the program a word in its descriptor 1 (core/requests.h), of both of which the program sees
  * nothing, and its answer there. Ordinary code: libc, one thread.
  */
 #ifndef SELFSAMPLE_SCRIPTS_HELPERS_H
@@ -14,8 +15,11 @@
 
 enum helper_found { NO_HELPER, A_HELPER, NOT_PERMITTED };
 
-/* Is PID a helper, of PARENT if that is not 0? */
-enum helper_found helper_judge(pid_t pid, pid_t parent);
+/* Is PID, a process or a thread, a helper, and of the process APP if that is not 0? */
+enum helper_found helper_judge(pid_t pid, pid_t app);
+
+/* The process that HELPER is the helper of; 0 where it is gone. */
+pid_t helper_app(pid_t helper);
 
 /* The helper that PID is or has. Ends the process with a line where there is none. */
 pid_t helper_find(pid_t pid);
@@ -37,9 +41,15 @@ int helper_words_open(pid_t helper);
 /* Reads them. False where they are just being written; then a next try will do. */
 bool helper_words_read(int fd, struct helper_words *words);
 
-/* The helpers there are (of PARENT if that is not 0), *COUNT of them, and how many *OTHERS may not
+enum helper_request { ASK_SNAPSHOT, ASK_LOOK, ASK_PAUSE, ASK_RESUME };
+
+/* Asks for it; the answer is in what the helper says. False where it is gone, or with another
+ * errno. */
+bool helper_ask(pid_t helper, enum helper_request request);
+
+/* The helpers there are (of APP if that is not 0), *COUNT of them, and how many *OTHERS may not
  * be asked; to be freed. */
-pid_t *helpers_list(pid_t parent, size_t *count, size_t *others);
+pid_t *helpers_list(pid_t app, size_t *count, size_t *others);
 
 /* Waits as long as one waits between two looks at an answer. */
 void answer_pause(void);

@@ -8,7 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from harness import (COMMAND, EVERYONE, ROOT, bare, both, comm, expect, main, measured, near,
+from harness import (COMMAND, EVERYONE, ROOT, USER_ID, bare, both, comm, expect, main, measured, near,
                      near_ms, need_root, program, run, test, wait_until)
 
 BURN_US = 100000
@@ -56,16 +56,69 @@ def test_a_checkpoint_is_what_other_ends_leave():
     measured(700 < result.profile.total() < 2500, f"{result.profile.total()} samples")
 
 
+def asked(*words):
+    return subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, timeout=60)
+
+
+def listed(pid):
+    """Its line of `selfsample list`, as words."""
+    lines = [line.split() for line in asked("list").stdout.splitlines()[1:]]
+    return next((words for words in lines if words[0] == str(pid)), [])
+
+
+def helper_thread(pid):
+    return next((int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()
+                 if comm(int(task.name)) == "selfsample"), 0)
+
+
 @test
-def test_the_command_says_whom_it_cannot_ask():
-    def ask(pid):
-        wait_until(lambda: "selfsample" in [comm(int(task.name)) for task in
-                                            Path(f"/proc/{pid}/task").iterdir()], 10, "no helper")
-        said = subprocess.run([COMMAND, "snapshot", str(pid)], capture_output=True, text=True)
-        expect(said.returncode != 0 and "its helper is a thread of it" in said.stderr, str(said))
+def test_it_can_be_spoken_to():
+    """From outside, by the program's number and by its own; the program gets no signal."""
+    def look(pid):
+        directory = Path(f"/proc/{pid}/cwd").resolve()
+
+        def phase(number):
+            (directory / f"go.{number}").touch()
+            wait_until((directory / f"done.{number}").exists, 30, f"phase {number} does not end")
+
+        wait_until(lambda: listed(pid), 30, "it is not listed")
+        phase(1)
+        wait_until(lambda: int(listed(pid)[3]) > 300, 30, "no samples are listed")
+        expect(listed(pid)[4:6] == ["running", "phases"], f"{listed(pid)}")
+        for number in (pid, helper_thread(pid)):
+            told = asked("live", number, "--count", 1, "--all", "--interval", 0.2)
+            expect(told.returncode == 0 and f"phases (pid {pid}): all so far" in told.stdout and
+                   "first" in told.stdout, str(told))
+            told = asked("snapshot", number)
+            expect(told.returncode == 0 and told.stdout == f"{directory}/selfsample.phases.{pid}.folded\n",
+                   str(told))
+            expect(len(Path(told.stdout[:-1]).read_bytes()) > 0, "the snapshot is empty")
+        expect(asked("pause", pid).returncode == 0 and listed(pid)[4] == "paused", f"{listed(pid)}")
+        phase(2)
+        expect(asked("resume", pid).returncode == 0 and listed(pid)[4] == "running", f"{listed(pid)}")
+        phase(3)
+
+    result = run(program("phases"), **under("apart"), **only("phases"), while_running=look)
+    expect(result.stdout == b"signals: 0\n", f"the program got signals: {result.stdout!r}")
+    expect("second" not in result.profile.functions(), "the pause was sampled")
+    near_ms(result.profile.total(), 800, 40, "samples of the phases that were not paused")
+
+
+@test
+def test_who_may_ask():
+    """Another user's is counted, not shown, and not asked."""
+    need_root()
+
+    def look(pid):
+        wait_until(lambda: listed(pid), 30, "it is not listed")
+        for words in (["list"], ["live", pid], ["snapshot", helper_thread(pid)]):
+            told = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, timeout=60,
+                                  user=USER_ID, group=USER_ID, extra_groups=[])
+            expect(told.stdout.count(str(pid)) == 0, str(told))
+            expect("not shown" in told.stderr or "not permitted" in told.stderr, str(told))
         os.kill(pid, signal.SIGTERM)
 
-    run(program("waits"), **under("apart"), **only("waits"), while_running=ask)
+    run(program("waits"), **under("apart"), **only("waits"), while_running=look)
 
 
 @test
