@@ -347,23 +347,25 @@ static void perf_map_notice(struct publisher *publisher)
     notice(publisher, line);
 }
 
-/* Whoever tells the summary, the command or this process, tells the error with it. */
+/* Whoever tells the summary, the command or this process, tells the error with it. -ENODATA is
+ * none: there was nothing to write. */
 static void tell(struct publisher *publisher, struct summary *summary, int error)
 {
     char path_buffer[OUTPATH_BYTES], error_buffer[SUMMARY_REPORT_BYTES];
     struct text path = text_over(path_buffer, sizeof path_buffer);
     struct text line = text_over(error_buffer, sizeof error_buffer);
-    if (error != 0) {
+    bool failed = error != 0 && error != -ENODATA;
+    if (failed) {
         error_line(&line, publisher, error);
         summary->error = error_buffer + sizeof "selfsample: " - 1;
-    } else if (publisher->out != NULL && publisher->out->name[0] != '\0') {
+    } else if (error == 0 && publisher->out != NULL && publisher->out->name[0] != '\0') {
         put_absolute(&path, publisher->out->name);
         summary->file_path = path_buffer;
     }
     bool reported = report(publisher, summary);
     if (publisher->session->config.summary)
         summary_notice(publisher, summary);
-    else if (error != 0 && !reported)
+    else if (failed && !reported)
         notice(publisher, error_buffer);
 }
 
@@ -538,16 +540,15 @@ static int write_last(struct publisher *publisher)
 
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
 {
-    int error = 0;
-    bool too_short = is_too_short(publisher, app_cpu_ns);
-    if (!has_nothing(publisher, app_cpu_ns))
-        error = write_last(publisher);
-    else if (publisher->out != NULL)
-        out_withdraw(publisher);
-    publisher->session->finish_result =
-        error == 0 && has_nothing(publisher, app_cpu_ns) ? -ENODATA : error;
+    int error = has_nothing(publisher, app_cpu_ns) ? -ENODATA : write_last(publisher);
+    bool sampled = publisher->collector->profile.samples > 0;
     struct summary summary = summarize(publisher, app_cpu_ns);
-    summary.too_short = too_short;
+    if (error == -ENODATA) {
+        if (publisher->out != NULL)
+            out_withdraw(publisher);
+        summary.too_short = sampled || is_too_short(publisher, app_cpu_ns);
+    }
+    publisher->session->finish_result = error;
     labels_notice(publisher);
     perf_map_notice(publisher);
     tell(publisher, &summary, error);

@@ -192,7 +192,7 @@ static void print_why_no_file(const struct summary *summary, struct text *text)
             text_put_fixed(text, summary->cpu_clock_ns / 100000, 1);
             text_put(text, " ms of CPU time, ");
         }
-        text_put(text, "less than one period");
+        text_put(text, "less than one period seen");
     } else if (summary->samples == 0 && summary->error == NULL) {
         text_put(text, ": there was no sample");
     }

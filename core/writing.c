@@ -55,6 +55,15 @@ static void write_pprof(const struct writing *writing, const struct named_profil
     pprof_profile_write(named, writing->stacks, &facts, writing->out, scratch);
 }
 
+/* A file with no count in it is none: weights can come to less than half a unit. */
+static int commit(struct outfile *out)
+{
+    if (out->bytes > 0 || out->error != 0)
+        return outfile_commit(out);
+    outfile_abort(out);
+    return -ENODATA;
+}
+
 int writing_do(struct writing *writing, struct arena *names_arena)
 {
     struct session *session = writing->session;
@@ -77,7 +86,7 @@ int writing_do(struct writing *writing, struct arena *names_arena)
     else
         folded_write(&named, writing->out, &scratch);
     arena_destroy(&scratch);
-    int result = outfile_commit(writing->out);
+    int result = commit(writing->out);
     writing->places_error =
         result == 0 && writing->places != NULL ? write_places(writing, &named) : 0;
     arena_release(names_arena, mark);

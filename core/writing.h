@@ -28,7 +28,8 @@ struct writing {
     int places_error;   /* why there are none though they are wanted; the profile is whole */
 };
 
-/* Writes, and commits. NAMES is given back as it was. 0 or -errno. */
+/* Writes, and commits; aborts where all weights come to nothing in the file's unit (-ENODATA).
+ * NAMES is given back as it was. 0 or -errno. */
 int writing_do(struct writing *writing, struct arena *names);
 
 #endif

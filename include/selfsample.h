@@ -129,7 +129,7 @@ SELFSAMPLE_CALL(int, selfsample_start, (void), start(), SELFSAMPLE_NO_LIBRARY);
  *
  * 0
  * -ESRCH      this process is not being profiled
- * -ENODATA    there was nothing to write: less than one period of CPU time
+ * -ENODATA    there was nothing to write: less than one period of CPU time seen
  * -EOWNERDEAD the helper was killed: what came after the last checkpoint or snapshot is lost
  * -ETIMEDOUT  the helper is stuck. It is left behind, and there can be no other profile
  * others      why the file could not be written: -EACCES, -ENOENT, -ENOSPC ...
@@ -163,7 +163,7 @@ SELFSAMPLE_CALL(int, selfsample_resume, (void), resume(), SELFSAMPLE_NO_LIBRARY)
  *
  * 0
  * -ESRCH      this process is not being profiled
- * -ENODATA    there is no sample yet, or less than one period of CPU time
+ * -ENODATA    there is no sample yet, or less than one period of CPU time seen
  * -ENAMETOOLONG, -EISDIR (PATH is empty or ends in a slash), -EACCES, -ENOENT, -ENOSPC ...
  * -ETIMEDOUT  not written in time; it may still come
  * -EBUSY      one that timed out is still being written

@@ -279,10 +279,10 @@ static void tell_too_short(const struct reports *reports, const struct totals *t
     if (totals->too_short_ns != 0)
         snprintf(used, sizeof used, "%.1f ms of CPU time, ", (double)totals->too_short_ns / 1e6);
     if (totals->too_short == 1 && totals->processes + others == 0)
-        tell("no file was written: too short: %sless than one period%s", used, hint);
+        tell("no file was written: too short: %sless than one period seen%s", used, hint);
     else if (totals->too_short != 0)
-        tell("%zu %s too short for a file: %sless than one period each%s", totals->too_short,
-             processes(totals->too_short), used, others == 0 ? hint : "");
+        tell("%zu %s too short for a file: %sless than one period seen in each%s",
+             totals->too_short, processes(totals->too_short), used, others == 0 ? hint : "");
 }
 
 /* What keeps the figures from being the whole truth. */

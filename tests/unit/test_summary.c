@@ -170,9 +170,10 @@ TEST(text_for_people_without_a_file)
     summary_report(&summary, &text);
     CHECK_STR(strstr(buffer, " too_short="), " too_short=yes file=");
     CHECK_STR(last_line(&summary), "selfsample: nothing written: too short: 0.6 ms of CPU time, "
-                                   "less than one period");
+                                   "less than one period seen");
     summary.cpu_clock_ns = 0;
-    CHECK_STR(last_line(&summary), "selfsample: nothing written: too short: less than one period");
+    CHECK_STR(last_line(&summary),
+              "selfsample: nothing written: too short: less than one period seen");
     summary.too_short = false;
     summary.samples = 0;
     CHECK_STR(last_line(&summary), "selfsample: nothing written: there was no sample");
