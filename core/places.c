@@ -108,6 +108,10 @@ static void put_nodes(const struct places *places, struct text *line, struct out
         put_reference(line, node->parent, node->parent == PROFILE_NONE);
         put_number(line, node->frame);
         put_number(line, node->weight_ns);
+        if (places->owed_ns != NULL && places->owed_ns[i] != 0) {
+            text_put_char(line, ' ');
+            text_put_i64(line, places->owed_ns[i]);
+        }
         text_put_char(line, '\n');
         flush(line, out);
     }

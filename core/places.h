@@ -9,7 +9,10 @@
  *     module INODE BUILD_ID PATH    those of the profile, numbered from 0; "-": no build id
  *     frame MODULE ADDRESS NAME     likewise; MODULE "-": not in a file; ADDRESS: hexadecimal, as
  *                                   linked, of callers one inside the call instruction
- *     node PARENT FRAME WEIGHT_NS   the tree, numbered from 0, parents first; PARENT "-": a root
+ *     node PARENT FRAME WEIGHT_NS [OWED_NS]
+ *                                   the tree, numbered from 0, parents first; PARENT "-": a root;
+ *                                   OWED_NS: what earlier files of a series left out, if anything,
+ *                                   or (< 0) were ahead of
  *     end
  *
  * Thread safety: keeps no state.
@@ -30,6 +33,7 @@
 struct places {
     const struct profile *profile;
     struct name_source names; /* as the folded file has them */
+    const int64_t *owed_ns;   /* as in struct named_profile before that was written; NULL: none */
     const struct modules *modules;
     uint64_t unit_ns;
     uint64_t folded_bytes;

@@ -7,6 +7,8 @@
 #include "pprof_profile.h"
 #include "sys.h"
 
+#include <string.h>
+
 #define ARENA_BYTES_MAX (1024u * 1024 * 1024)
 
 /* What a count of 1 stands for in the file. */
@@ -18,11 +20,13 @@ static uint64_t unit_ns(const struct writing *writing)
                           session->period_ns);
 }
 
-static int write_places(const struct writing *writing, const struct named_profile *named)
+static int write_places(const struct writing *writing, const struct named_profile *named,
+                        const int64_t *owed_ns)
 {
     struct places places = {
         .profile = named->profile,
         .names = named->names,
+        .owed_ns = owed_ns,
         .modules = writing->stacks->modules,
         .unit_ns = named->unit_ns,
         .folded_bytes = writing->out->bytes,
@@ -55,6 +59,19 @@ static void write_pprof(const struct writing *writing, const struct named_profil
     pprof_profile_write(named, writing->stacks, &facts, writing->out, scratch);
 }
 
+/* What is owed before the profile is written, which changes it; for the places. Without memory they
+ * go without. */
+static const int64_t *owed_copy(const struct writing *writing, struct arena *arena)
+{
+    size_t count = profile_node_count(writing->profile);
+    int64_t *copy = NULL;
+    if (writing->places != NULL && writing->owed_ns != NULL)
+        copy = arena_alloc_array(arena, count, sizeof *copy);
+    if (copy != NULL)
+        memcpy(copy, writing->owed_ns, count * sizeof *copy);
+    return copy;
+}
+
 /* A file with no count in it is none: weights can come to less than half a unit. */
 static int commit(struct outfile *out)
 {
@@ -81,6 +98,7 @@ int writing_do(struct writing *writing, struct arena *names_arena)
         .unit_ns = unit_ns(writing),
         .owed_ns = writing->owed_ns,
     };
+    const int64_t *owed_ns = owed_copy(writing, names_arena);
     if (writing->format == CONFIG_FORMAT_PPROF)
         write_pprof(writing, &named, &scratch);
     else
@@ -88,7 +106,7 @@ int writing_do(struct writing *writing, struct arena *names_arena)
     arena_destroy(&scratch);
     int result = commit(writing->out);
     writing->places_error =
-        result == 0 && writing->places != NULL ? write_places(writing, &named) : 0;
+        result == 0 && writing->places != NULL ? write_places(writing, &named, owed_ns) : 0;
     arena_release(names_arena, mark);
     return result;
 }

@@ -168,8 +168,12 @@ void inline_reports(const struct reports *reports)
     const char *wanted = getenv("SELFSAMPLE_INLINE");
     if (wanted == NULL || wanted[0] == 0)
         return;
-    for (size_t i = 0; i < reports->count; i++)
-        if (reports->list[i].file != NULL && has_places(reports->list[i].file))
-            batch_add(&batch, reports->list[i].file);
+    for (size_t i = 0; i < reports->count; i++) {
+        char *const *files;
+        size_t count = report_files(&reports->list[i], &files);
+        for (size_t part = 0; part < count; part++)
+            if (has_places(files[part]))
+                batch_add(&batch, files[part]);
+    }
     batch_end(&batch);
 }

@@ -39,6 +39,7 @@ struct place_node {
     uint32_t parent; /* always of a smaller index */
     uint32_t frame;
     uint64_t weight_ns;
+    int64_t owed_ns; /* weight that earlier files of a series left out, or (< 0) were ahead of */
 };
 
 struct place_list {

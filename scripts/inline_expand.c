@@ -27,6 +27,7 @@ struct expanding {
     struct place_list places;
     struct profile profile; /* the new one; the address of a frame is an index of `names` */
     struct sequence names;  /* of const char * */
+    int64_t *owed_ns;       /* by node of the new profile */
     struct spread *spreads; /* by old frame */
     struct arena arena;
 };
@@ -124,7 +125,11 @@ static bool nodes_spread(struct expanding *work)
         leaves[i] = at;
         profile_charge(&work->profile, at, 0, node->weight_ns);
     }
-    return true;
+    work->owed_ns =
+        arena_alloc_array(&work->arena, profile_node_count(&work->profile), sizeof *work->owed_ns);
+    for (uint32_t i = 0; i < nodes->count && work->owed_ns != NULL; i++)
+        work->owed_ns[leaves[i]] += ((struct place_node *)sequence_at(nodes, i))->owed_ns;
+    return work->owed_ns != NULL;
 }
 
 static const char *new_name(void *context, uint32_t frame)
@@ -150,8 +155,10 @@ static int folded_replace(struct expanding *work, const char *path, int fd,
     if (error == 0) {
         fchmod(out.fd, status->st_mode & 0777);
         arena_init(&scratch, 0);
-        const struct named_profile named = {
-            .profile = &work->profile, .names = {new_name, work}, .unit_ns = work->places.unit_ns};
+        const struct named_profile named = {.profile = &work->profile,
+                                            .names = {new_name, work},
+                                            .unit_ns = work->places.unit_ns,
+                                            .owed_ns = work->owed_ns};
         folded_write(&named, &out, &scratch);
         arena_destroy(&scratch);
         error = outfile_commit(&out);

@@ -90,13 +90,28 @@ static bool frame_take(struct place_list *list, struct line *line, struct arena 
     return frame->name != NULL;
 }
 
+/* What may stand behind the weight. No more than 1000 s: sums of it must not overflow. */
+static bool owed_take(struct line *line, int64_t *owed_ns)
+{
+    uint64_t number = 0;
+    bool is_ahead = line->at[0] == '-';
+    line->at += is_ahead;
+    *owed_ns = 0;
+    if (line->at[0] == 0)
+        return !is_ahead;
+    if (!number_take(line, 10, &number) || number > 1000000000000u)
+        return false;
+    *owed_ns = is_ahead ? -(int64_t)number : (int64_t)number;
+    return true;
+}
+
 static bool node_take(struct place_list *list, struct line *line)
 {
     uint32_t before = list->nodes.count;
     struct place_node *node = sequence_append(&list->nodes);
     return node != NULL && reference_take(line, before, &node->parent) &&
            reference_take(line, list->frames.count, &node->frame) && node->frame != NOWHERE &&
-           number_take(line, 10, &node->weight_ns);
+           number_take(line, 10, &node->weight_ns) && owed_take(line, &node->owed_ns);
 }
 
 static bool header_take(struct place_list *list, struct line *line, FILE *file)

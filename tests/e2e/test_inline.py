@@ -495,6 +495,24 @@ def test_snapshots():
 
 
 @test
+def test_series():
+    """All files of one, with the counts that each had; the command does so by itself."""
+    result = run(built("plain"), 2300, options={"INLINE": "yes", "CHECKPOINT": "1",
+                                                "OUT": "c%n.folded", "RATE": "7"})
+    totals = {path: Profile(path).total() for path in result.directory.glob("*.folded")}
+    expect(expand(*totals).status == 0, "not done")
+    expect(len(totals) >= 2 and totals == {path: Profile(path).total() for path in totals},
+           f"{totals}, then {[Profile(path).total() for path in totals]}")
+
+    result = run(command(), "--inline", "-c", "1", "-o", "c%n.folded", built("plain"), 2300,
+                 preload=False)
+    names = result.files()
+    expect(len(names) >= 2 and all(n.endswith(".folded") for n in names), str(result))
+    for profile in result.profiles:
+        expect("sixty_[i]" in profile.functions(), f"{profile.path}: {profile.functions()}")
+
+
+@test
 def test_a_checkpoint_that_was_worked_on_stays():
     directory = private_directory()
     folded = directory / "c.folded"

@@ -20,6 +20,7 @@ static struct profile profile;
 static struct outfile folded, out;
 static char directory[64];
 static int directory_fd;
+static int64_t *owed_ns;
 static char result[1u << 16];
 
 static const char *frame_name(void *context, uint32_t frame)
@@ -74,7 +75,8 @@ static void stack_add(const uint32_t *frames, size_t count, uint64_t weight_ns)
 
 static const char *places(void)
 {
-    struct places all = {&profile, {frame_name, &profile}, &modules, 1001001, folded.bytes};
+    struct places all = {&profile,    {frame_name, &profile}, owed_ns, &modules, 1001001,
+                         folded.bytes};
     REQUIRE(places_begin(&out, &folded) == 0);
     CHECK_I64(places_write(&all, &out), 0);
     CHECK_I64(outfile_commit(&out), 0);
@@ -83,6 +85,29 @@ static const char *places(void)
     result[length < 0 ? 0 : length] = '\0';
     close(fd);
     return result;
+}
+
+TEST(what_a_series_owes)
+{
+    prepare();
+    int64_t owed[] = {0, -5, 0, INT64_MIN};
+    const uint32_t frames[] = {profile_frame(&profile, NO_MODULE, 5),
+                               profile_frame(&profile, NO_MODULE, 6),
+                               profile_frame(&profile, NO_MODULE, 7)};
+    stack_add(frames, 2, 1000);
+    stack_add(frames, 3, 7);
+    stack_add(frames + 2, 1, 8);
+    folded_make("f");
+    owed_ns = owed;
+    const char *nodes = strstr(places(), "node");
+    owed_ns = NULL;
+    CHECK_STR(nodes != NULL ? nodes : "", "node - 0 0\n"
+                                          "node 0 1 1000 -5\n"
+                                          "node 1 2 7\n"
+                                          "node - 2 8 -9223372036854775808\n"
+                                          "end\n");
+    outfile_close(&folded);
+    done();
 }
 
 TEST(modules_frames_and_tree)
