@@ -10,6 +10,7 @@
 
 struct app_memory_page {
     uint64_t address; /* of the page; 0: nothing is kept here */
+    uint64_t read_ns; /* when, or a bit before */
     uint8_t bytes[PAGE_BYTES];
 };
 
@@ -50,30 +51,34 @@ int app_memory_copy(const struct app_memory *memory, uint64_t address, void *buf
     return got == (long)bytes ? 0 : -EFAULT;
 }
 
-/* The kept page at ADDRESS, read now if it was not kept; NULL where it can't be read. */
-static const struct app_memory_page *page_at(struct app_memory *memory, uint64_t address)
+/* The kept page at ADDRESS, read now if it was not kept since TIME_NS; NULL where it can't be read.
+ */
+static const struct app_memory_page *page_at(struct app_memory *memory, uint64_t time_ns,
+                                             uint64_t address)
 {
     /* The code and the tables of one module lie at round distances: mix, or they evict each other.
      */
     uint64_t number = address / PAGE_BYTES;
     struct app_memory_page *page = &memory->pages[(number ^ number >> 9) % APP_MEMORY_PAGES];
-    if (page->address == address && address != 0)
+    if (page->address == address && address != 0 && page->read_ns >= time_ns)
         return page;
     page->address = 0;
+    page->read_ns = sys_clock_ns(CLOCK_MONOTONIC);
     if (app_memory_copy(memory, address, page->bytes, PAGE_BYTES) != 0)
         return NULL;
     page->address = address;
     return page;
 }
 
-int app_memory_read(struct app_memory *memory, uint64_t address, void *buffer, size_t bytes)
+int app_memory_read_since(struct app_memory *memory, uint64_t time_ns, uint64_t address,
+                          void *buffer, size_t bytes)
 {
     if (memory->pages == NULL)
         return app_memory_copy(memory, address, buffer, bytes);
     for (uint8_t *to = buffer; bytes > 0;) {
         size_t offset = address % PAGE_BYTES;
         size_t part = PAGE_BYTES - offset < bytes ? PAGE_BYTES - offset : bytes;
-        const struct app_memory_page *page = page_at(memory, address - offset);
+        const struct app_memory_page *page = page_at(memory, time_ns, address - offset);
         if (page == NULL)
             return -EFAULT;
         __builtin_memcpy(to, page->bytes + offset, part);
@@ -82,4 +87,9 @@ int app_memory_read(struct app_memory *memory, uint64_t address, void *buffer, s
         bytes -= part;
     }
     return 0;
+}
+
+int app_memory_read(struct app_memory *memory, uint64_t address, void *buffer, size_t bytes)
+{
+    return app_memory_read_since(memory, 0, address, buffer, bytes);
 }

@@ -4,8 +4,8 @@
  * The helper shares the address space, but a load could fault; and while libunwind holds its lock
  * it blocks all signals, so a handler could not catch it. process_vm_readv(2) on ourselves has the
  * kernel do the copy and say EFAULT instead. (It needs no permission: the memory is our own.) Where
- * the call itself is refused the memory is read as a file of /proc. What is read of code and unwind
- * tables does not change, so whole pages are kept.
+ * the call itself is refused the memory is read as a file of /proc. Whole pages are kept: a system
+ * call for each word would take most of the time.
  *
  * Thread safety: one task at a time per cache.
  */
@@ -32,6 +32,11 @@ int app_memory_copy(const struct app_memory *memory, uint64_t address, void *buf
 
 /* The same through kept pages: for code and tables, which do not change while they are mapped. */
 int app_memory_read(struct app_memory *memory, uint64_t address, void *buffer, size_t bytes);
+
+/* The same for what may change: only pages count that were read at TIME_NS (CLOCK_MONOTONIC) or
+ * later. */
+int app_memory_read_since(struct app_memory *memory, uint64_t time_ns, uint64_t address,
+                          void *buffer, size_t bytes);
 
 /* Forgets the kept pages: other things may be mapped there now. */
 void app_memory_forget(struct app_memory *memory);

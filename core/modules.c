@@ -112,7 +112,8 @@ static void stale_add(struct modules *modules, const struct region *region)
 }
 
 /* Is REGION code without a file where there was nothing but such? JIT compilers change their pages'
- * protection all the time, and nothing is kept of that code but that there is no rule for it. */
+ * protection all the time, and what is kept of that code goes by its age, but that there is no rule
+ * for it. */
 static bool is_made_again(const struct modules *modules, uint32_t first, uint32_t last,
                           const struct region *region)
 {

@@ -25,6 +25,7 @@ struct unwind_memo {
     uint64_t ip; /* 0: nothing is known */
     bool knows_signal_return, signal_return;
     bool follows_call; /* else it is not known */
+    bool may_change;   /* follows_call is what was seen last */
 };
 
 void unwinder_init(struct unwinder *unwinder, const struct unwind_library *library,
@@ -65,8 +66,10 @@ bool unwind_is_signal_return(struct unwinder *unwinder, uint64_t ip)
     if (memo != NULL && memo->knows_signal_return)
         return memo->signal_return;
     bool result = module_is_signal_return(unwinder->modules, ip);
-    if (memo != NULL)
-        *memo = (struct unwind_memo){ip, true, result, memo->follows_call};
+    if (memo != NULL) {
+        memo->knows_signal_return = true;
+        memo->signal_return = result;
+    }
     return result;
 }
 
@@ -115,18 +118,36 @@ bool unwind_read_stack(struct unwinder *unwinder, uint64_t address, void *buffer
     return false;
 }
 
+static bool is_made(const struct unwinder *unwinder, const struct region *region)
+{
+    return modules_at(unwinder->modules, region->module)->kind == MODULE_ANONYMOUS;
+}
+
+bool unwind_is_made_code(struct unwinder *unwinder, uint64_t address)
+{
+    const struct region *region = modules_find(unwinder->modules, address);
+    return region != NULL && is_made(unwinder, region);
+}
+
 bool unwind_follows_call(struct unwinder *unwinder, uint64_t address)
 {
     uint8_t code[ARCH_CALL_BYTES];
     struct unwind_memo *memo = memo_at(unwinder, address);
-    if (memo != NULL && memo->follows_call)
+    bool known = memo != NULL && memo->follows_call;
+    if (known && !memo->may_change)
         return true;
-    bool result =
-        modules_find(unwinder->modules, address - 1) != NULL &&
-        app_memory_read(unwinder->memory, address - sizeof code, code, sizeof code) == 0 &&
-        arch_ends_in_call(code);
-    if (memo != NULL)
+    const struct region *region = modules_find(unwinder->modules, address - 1);
+    if (region == NULL)
+        return false;
+    bool may_change = is_made(unwinder, region);
+    if (app_memory_read_since(unwinder->memory, may_change ? unwinder->sample.time_ns : 0,
+                              address - sizeof code, code, sizeof code) != 0)
+        return known; /* made code may be gone by now */
+    bool result = arch_ends_in_call(code);
+    if (memo != NULL) {
         memo->follows_call = result;
+        memo->may_change = may_change;
+    }
     return result;
 }
 

@@ -111,6 +111,9 @@ bool unwind_is_signal_return(struct unwinder *unwinder, uint64_t ip);
 size_t unwind_stack(struct unwinder *unwinder, const struct unwind_sample *sample, uint64_t *ips,
                     enum unwind_end *end);
 
+/* Is ADDRESS in code that no file holds? */
+bool unwind_is_made_code(struct unwinder *unwinder, uint64_t address);
+
 /* Is ADDRESS in known code, right behind a call? */
 bool unwind_follows_call(struct unwinder *unwinder, uint64_t address);
 

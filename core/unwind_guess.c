@@ -7,15 +7,6 @@
 
 #include "arch.h"
 
-/* Is ADDRESS in code that no file holds? Interpreters made at run time push return addresses and
- * jump, so there is no call to be found before these. */
-static bool is_made_code(struct unwinder *unwinder, uint64_t address)
-{
-    const struct region *region = modules_find(unwinder->modules, address);
-    return region != NULL &&
-           modules_at(unwinder->modules, region->module)->kind == MODULE_ANONYMOUS;
-}
-
 /*
  * At the leaf: hand-written stubs, such as the few instructions around the system call of libc's
  * clone, have no unwind information where it would be wrong for the new thread, and no frame
@@ -25,7 +16,7 @@ static bool is_made_code(struct unwinder *unwinder, uint64_t address)
 static bool guess_frameless(struct unwinder *unwinder, struct unwind_place *place)
 {
     uint64_t return_address = place->link;
-    if (ARCH_CALL_PUSH_BYTES == 0 && is_made_code(unwinder, place->ip))
+    if (ARCH_CALL_PUSH_BYTES == 0 && unwind_is_made_code(unwinder, place->ip))
         return false;
     if ((ARCH_CALL_PUSH_BYTES != 0 &&
          !unwind_read_stack(unwinder, place->sp, &return_address, sizeof return_address)) ||
@@ -42,14 +33,15 @@ static bool leave_find(struct unwinder *unwinder, uint64_t ip, struct arch_leave
 {
     uint8_t code[ARCH_LEAVE_BYTES];
     struct unwind_leaving *kept = &unwinder->leaving[(ip ^ ip >> 6) % UNWIND_LEAVING_KEPT];
-    if (app_memory_copy(unwinder->memory, ip - ARCH_LEAVE_BEFORE_BYTES, code, sizeof code) != 0) {
+    if (app_memory_read_since(unwinder->memory, unwinder->sample.time_ns,
+                              ip - ARCH_LEAVE_BEFORE_BYTES, code, sizeof code) != 0) {
         *leave = kept->leave;
         return kept->ip == ip;
     }
-    if (!arch_leaves_by(code, leave))
-        return false;
-    *kept = (struct unwind_leaving){ip, *leave};
-    return true;
+    bool leaves = arch_leaves_by(code, leave);
+    if (leaves || kept->ip == ip)
+        *kept = (struct unwind_leaving){leaves ? ip : 0, *leave};
+    return leaves;
 }
 
 /* Anywhere in such code: it is about to leave its function, as the stubs do that call into C and
@@ -58,20 +50,22 @@ static bool guess_leaving(struct unwinder *unwinder, struct unwind_place *place)
 {
     struct arch_leave leave;
     uint64_t saved[2] = {place->fp, 0}; /* the caller's frame pointer, the return address */
-    if (!is_made_code(unwinder, place->ip) || !leave_find(unwinder, place->ip, &leave))
+    if (!unwind_is_made_code(unwinder, place->ip) || !leave_find(unwinder, place->ip, &leave))
         return false;
     uint64_t at = place->sp + leave.skip_bytes;
     bool read = leave.pops_fp ? unwind_read_stack(unwinder, at, saved, sizeof saved)
                               : unwind_read_stack(unwinder, at, &saved[1], sizeof saved[1]);
     saved[1] = arch_return_address(saved[1]);
-    if (!read || (!unwind_follows_call(unwinder, saved[1]) && !is_made_code(unwinder, saved[1])))
+    if (!read ||
+        (!unwind_follows_call(unwinder, saved[1]) && !unwind_is_made_code(unwinder, saved[1])))
         return false;
     *place =
         (struct unwind_place){.ip = saved[1], .sp = place->sp + leave.left_bytes, .fp = saved[0]};
     return true;
 }
 
-/* Anywhere: code made at run time keeps a frame pointer as a rule. */
+/* Anywhere: code made at run time keeps a frame pointer as a rule. Interpreters made at run time
+ * push return addresses and jump, so there is no call to be found before these. */
 static bool guess_frame_pointer(struct unwinder *unwinder, struct unwind_place *place)
 {
     uint64_t saved[2]; /* the caller's frame pointer, the return address */
@@ -81,7 +75,8 @@ static bool guess_frame_pointer(struct unwinder *unwinder, struct unwind_place *
     saved[1] = arch_return_address(saved[1]);
     bool outwards = saved[0] > place->fp && saved[0] - place->fp < UNWIND_STACK_REACH_BYTES;
     if (!unwind_follows_call(unwinder, saved[1]) &&
-        !(outwards && is_made_code(unwinder, place->ip) && is_made_code(unwinder, saved[1])))
+        !(outwards && unwind_is_made_code(unwinder, place->ip) &&
+          unwind_is_made_code(unwinder, saved[1])))
         return false;
     *place = (struct unwind_place){.ip = saved[1],
                                    .sp = place->fp + sizeof saved,

@@ -11,8 +11,9 @@
  *     stacks_per_second        as if each had 20 frames; records decoded, frames looked up, counted
  *     frames_per_stack, handed_over_percent, guessed_percent, whole_percent
  *
- * Samples are replayed in batches, so that their stacks are in the processor's caches as those that
- * the kernel has just written are.
+ * Samples are replayed in batches, as drains take them: so their stacks are in the processor's
+ * caches as those that the kernel has just written are, and code that may change is read anew for
+ * each batch.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -100,12 +101,20 @@ static struct event_traits traits;
 static struct unwind_library library;
 static struct samples samples;
 static uint64_t ips[UNWIND_FRAMES_MAX];
+static uint64_t batch_ns; /* when the samples that are replayed are said to have been taken */
 
 static double now_ns(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void batch_begin(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    batch_ns = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 static void sleep_ms(unsigned ms)
@@ -185,9 +194,11 @@ static bool stages_prepare(pid_t pid)
 static struct unwind_sample sample_of(uint32_t index, struct record *record)
 {
     record_decode(record, samples.data[index], samples.bytes[index], traits.kernel_frames);
+    record->time_ns = batch_ns;
     return (struct unwind_sample){.registers = record->sample.registers,
                                   .stack = record->sample.stack,
-                                  .stack_bytes = record->sample.stack_bytes};
+                                  .stack_bytes = record->sample.stack_bytes,
+                                  .time_ns = record->time_ns};
 }
 
 static size_t by_rules(uint32_t index)
@@ -227,6 +238,7 @@ static void replay(size_t (*one)(uint32_t), double *ns, double *frames)
         for (unsigned round = 0; round <= ROUNDS; round++) {
             double start = now_ns();
             size_t found = 0;
+            batch_begin();
             for (uint32_t i = first; i < last; i++)
                 found += one(i);
             *ns += round > 0 ? now_ns() - start : 0;
@@ -240,8 +252,11 @@ static void replay_cold(double *ns, double *frames)
     for (unsigned round = 0; round < ROUNDS / 4; round++) {
         rule_cache_forget(&unwinder.rules, 0, UINT64_MAX / 4);
         double start = now_ns();
-        for (uint32_t i = 0; i < samples.count; i++)
+        for (uint32_t i = 0; i < samples.count; i++) {
+            if (i % BATCH == 0)
+                batch_begin();
             *frames += (double)by_rules(i);
+        }
         *ns += now_ns() - start;
     }
 }

@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "refusal.h"
+#include "sys.h"
 
 #define PAGE 4096u
 
@@ -66,6 +67,32 @@ TEST(a_page_is_kept_until_it_is_forgotten)
     at[100] = 3;
     CHECK_I64(app_memory_read(&memory, address_of(at + 100), &byte, 1), 0);
     CHECK_U64(byte, 3);
+    munmap(at, PAGE);
+}
+
+TEST(what_may_change_is_kept_for_what_happened_before_it_was_read)
+{
+    struct app_memory memory = fresh();
+    uint8_t *at = pages(2, PROT_READ | PROT_WRITE), bytes[2] = {0, 0};
+    REQUIRE(at != NULL && memory.pages != NULL);
+    uint64_t place = address_of(at + PAGE - 1), before_ns = sys_clock_ns(CLOCK_MONOTONIC);
+    at[PAGE - 1] = at[PAGE] = 1;
+    CHECK_I64(app_memory_read_since(&memory, before_ns, place, bytes, 2), 0);
+    at[PAGE - 1] = at[PAGE] = 2;
+    CHECK_I64(app_memory_read_since(&memory, before_ns, place, bytes, 2), 0);
+    CHECK_U64(bytes[0] + 10u * bytes[1], 11);
+    uint64_t after_ns = sys_clock_ns(CLOCK_MONOTONIC) + 1;
+    while (sys_clock_ns(CLOCK_MONOTONIC) < after_ns)
+        continue;
+    CHECK_I64(app_memory_read_since(&memory, after_ns, place, bytes, 2), 0);
+    CHECK_U64(bytes[0] + 10u * bytes[1], 22);
+    at[PAGE - 1] = at[PAGE] = 3;
+    CHECK_I64(app_memory_read(&memory, place, bytes, 2), 0);
+    CHECK_U64(bytes[0] + 10u * bytes[1], 22);
+    CHECK_I64(app_memory_read_since(&memory, UINT64_MAX, place, bytes, 2), 0);
+    CHECK_U64(bytes[0] + 10u * bytes[1], 33);
+    munmap(at + PAGE, PAGE);
+    CHECK_I64(app_memory_read_since(&memory, UINT64_MAX, place, bytes, 2), -EFAULT);
     munmap(at, PAGE);
 }
 

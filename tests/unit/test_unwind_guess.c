@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "arch_fixture.h"
+#include "sys.h"
 #include "unwind_fixture.h"
 
 __asm__(ARCH_BARE_CODE);
@@ -50,7 +51,7 @@ static uint64_t code_without_rules(void)
 
 static uint64_t registers[ARCH_PERF_REGISTER_COUNT], stack[64];
 
-/* A sample at IP with a stack of zeroes at STACK_AT. */
+/* A sample of now at IP with a stack of zeroes at STACK_AT. */
 static struct unwind_sample made_sample(uint64_t ip, uint64_t fp)
 {
     memset(registers, 0, sizeof registers);
@@ -58,8 +59,10 @@ static struct unwind_sample made_sample(uint64_t ip, uint64_t fp)
     registers[ARCH_PERF_INDEX_SP] = STACK_AT;
     registers[ARCH_PERF_INDEX_FP] = fp;
     registers[ARCH_PERF_INDEX_IP] = ip;
-    return (struct unwind_sample){
-        .registers = registers, .stack = (const uint8_t *)stack, .stack_bytes = sizeof stack};
+    return (struct unwind_sample){.registers = registers,
+                                  .stack = (const uint8_t *)stack,
+                                  .stack_bytes = sizeof stack,
+                                  .time_ns = sys_clock_ns(CLOCK_MONOTONIC)};
 }
 
 /* One word up from a frame pointer lies the return address. A frame pointer that points at itself,
@@ -147,6 +150,7 @@ TEST(made_code_that_leaves_its_function)
             check_fail(__FILE__, __LINE__, "case %u: %zu frames, %lx", i, count,
                        (unsigned long)ips[1]);
         munmap((void *)(uintptr_t)code, 4096); /* is gone, but was seen */
+        sample.time_ns = sys_clock_ns(CLOCK_MONOTONIC);
         stack[word] = (uint64_t)(uintptr_t)bare_caller_goes_on;
         count = unwind_stack(&unwinder, &sample, ips, &end);
         if (count < 2 || ips[1] != stack[word] - 1)
@@ -156,6 +160,62 @@ TEST(made_code_that_leaves_its_function)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
         code_make((uint8_t *)(uintptr_t)code);
     }
+    modules_close(&modules);
+}
+
+/* Checks the first caller of a sample in code that leaves its function, or did. */
+static void check_caller(struct unwind_sample *sample, uint64_t caller)
+{
+    enum unwind_end end;
+    REQUIRE(unwind_stack(&unwinder, sample, ips, &end) >= 2);
+    CHECK_U64(ips[1], caller - 1);
+}
+
+/* What was seen of code is believed of samples that are older than the look, and of no other. */
+TEST(made_code_is_looked_at_anew_for_newer_samples)
+{
+    static const size_t cases = sizeof arch_leave_cases / sizeof *arch_leave_cases;
+    const struct leave_case *leave = &arch_leave_cases[cases - 1];
+    uint64_t code = code_without_rules();
+    uint8_t nothing[sizeof leave->code], *at = (uint8_t *)(uintptr_t)(code + 0x800);
+    REQUIRE(leave->pops_fp != 0);
+    memcpy(nothing, at, sizeof nothing);
+    prepare(&no_library);
+    struct unwind_sample sample = made_sample(code + 0x800 + leave->at, 0x10100);
+    stack[leave->skip_words] = 0x10100;
+    stack[leave->skip_words + 1] = code + RETURN_1; /* the caller of code that leaves */
+    stack[0x100 / 8 + 1] = code + RETURN_2;         /* that of other code */
+    check_caller(&sample, code + RETURN_2);
+    memcpy(at, leave->code, sizeof leave->code);
+    check_caller(&sample, code + RETURN_2);
+    sample.time_ns = sys_clock_ns(CLOCK_MONOTONIC) + 1;
+    check_caller(&sample, code + RETURN_1);
+    memcpy(at, nothing, sizeof nothing);
+    sample.time_ns = sys_clock_ns(CLOCK_MONOTONIC) + 1;
+    check_caller(&sample, code + RETURN_2);
+    modules_close(&modules);
+}
+
+/* The only caller there can be, since frame pointers do not go inwards. */
+TEST(calls_in_made_code_come_and_go)
+{
+    enum unwind_end end;
+    uint64_t code = code_without_rules();
+    uint8_t *call = (uint8_t *)(uintptr_t)(code + CALL_1);
+    prepare(&no_library);
+    struct unwind_sample sample = made_sample(code, 0x10010);
+    stack[2] = 0x10008;
+    stack[3] = code + RETURN_1;
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
+    memset(call, ARCH_NOTHING_CODE, ARCH_CALL_LENGTH);
+    sample.time_ns = sys_clock_ns(CLOCK_MONOTONIC) + 1;
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 1);
+    memcpy(call, arch_call_code, sizeof arch_call_code);
+    sample.time_ns = sys_clock_ns(CLOCK_MONOTONIC) + 1;
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
+    munmap((void *)(uintptr_t)code, 4096); /* is gone, but was seen */
+    sample.time_ns = sys_clock_ns(CLOCK_MONOTONIC) + 1;
+    CHECK_U64(unwind_stack(&unwinder, &sample, ips, &end), 2);
     modules_close(&modules);
 }
 
