@@ -132,7 +132,7 @@ static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
 
 void session_open_birth(struct session *session, struct mailbox_slot *slot)
 {
-    if (__atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0) {
+    if (session_is_hushed(session)) {
         mailbox_cancel(slot);
         return;
     }
@@ -206,14 +206,16 @@ void session_open_first(struct session *session)
 
 void session_tell_end(struct session *session)
 {
+    if (session_is_hushed(session))
+        return;
     struct mailbox_slot *slot =
         session_is_mine(session) ? mailbox_reserve(&session->mailbox) : NULL;
-    timers_leave(&session->timers, (pid_t)sys0(SYS_gettid));
+    pid_t tid = (pid_t)sys0(SYS_gettid);
+    timers_leave(&session->timers, tid);
     if (slot == NULL)
         return;
-    slot->birth = (struct birth){.tid = (pid_t)sys0(SYS_gettid),
-                                 .cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID),
-                                 .ended = true};
+    slot->birth =
+        (struct birth){.tid = tid, .cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID), .ended = true};
     if (mailbox_post(&session->mailbox, slot) % BIRTHS_TO_WAKE == 0)
         helper_wake(&session->helper);
 }

@@ -58,6 +58,7 @@ static bool is_wanted(const struct config *config, const char *program)
 bool session_configure(struct session *session, const char *program, char *const *environment)
 {
     struct text name = text_over(session->program, sizeof session->program);
+    session->process_pid = (pid_t)sys0(SYS_getpid);
     config_read(&session->config, environment, complain, NULL);
     text_put(&name, outpath_base(program));
     if (!is_wanted(&session->config, session->program))
@@ -125,9 +126,14 @@ static void kernel_refusal_tell(struct session *session)
     session->refusal_told = true;
 }
 
+bool session_is_hushed(const struct session *session)
+{
+    return __atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0;
+}
+
 bool session_is_mine(const struct session *session)
 {
-    return session->app_pid != 0 && __atomic_load_n(&session->hushed, __ATOMIC_RELAXED) == 0 &&
+    return session->app_pid != 0 && !session_is_hushed(session) &&
            session->app_pid == (pid_t)sys0(SYS_getpid);
 }
 
@@ -230,6 +236,7 @@ void session_abandon(struct session *session, struct quiet_fork fork)
                        session->granted_to == (uint32_t)sys0(SYS_geteuid);
     session->had_threads = false;
     session->app_pid = 0;
+    session->process_pid = session->hushed ? 0 : (pid_t)sys0(SYS_getpid);
     /* A copy of libunwind with a lock taken would never come free. */
     if (!quiet_is_sure(&session->quiet, fork))
         session->library.address_space = NULL;
@@ -285,9 +292,6 @@ static int finish(struct session *session, enum session_finish how)
 
 void session_end(struct session *session)
 {
-    /* Without a call the helper can't be woken, nor waited for; it outlives the app. */
-    if (__atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0)
-        __atomic_store_n(&session->finish_wanted, SESSION_ENDS, __ATOMIC_RELEASE);
     if (!session_is_mine(session) || !helper_is_child(&session->helper))
         return;
     finish(session, SESSION_ENDS);
@@ -406,9 +410,9 @@ bool session_ends_at_seccomp(const struct session *session)
 
 bool session_hush(struct session *session)
 {
-    if (!session_is_mine(session))
+    if (session_is_hushed(session) || session->process_pid != (pid_t)sys0(SYS_getpid))
         return true;
-    if (session_ends_at_seccomp(session)) {
+    if (session->app_pid != 0 && session_ends_at_seccomp(session)) {
         session_end(session);
         if (__atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE) == 0)
             helper_free(&session->helper);

@@ -54,6 +54,7 @@ struct session_snapshot {
 
 struct session {
     /* set by session_configure */
+    pid_t process_pid; /* whose memory this is; a child by vfork has another */
     struct config config;
     char program[SESSION_PROGRAM_BYTES]; /* its base name */
     char out_path[OUTPATH_BYTES];        /* a pattern with %n and %% alone, see outpath_number */
@@ -125,6 +126,9 @@ void session_abandon(struct session *session, struct quiet_fork fork);
  * copied its memory, and once the session is hushed. */
 bool session_is_mine(const struct session *session);
 
+/* Has the app entered seccomp, so that no system call of ours may be made in its threads? */
+bool session_is_hushed(const struct session *session);
+
 /* Opens the calling thread's event and posts it in SLOT. */
 void session_open_birth(struct session *session, struct mailbox_slot *slot);
 
@@ -176,9 +180,10 @@ void session_follow(struct session *session);
 bool session_ends_at_seccomp(const struct session *session);
 
 /*
- * Before the app enters seccomp: from now on no system call of ours is made in its threads, or,
- * by session_ends_at_seccomp, the session ends here. Returns whether it was hushed already (or
- * is not this process's); session_unhush after an attempt that failed, where it was not.
+ * Before the app enters seccomp: from now on no system call of ours is made in its threads, and by
+ * session_ends_at_seccomp the session, if there is one, ends here. Returns whether it was hushed
+ * already (or is not this process's); session_unhush after an attempt that failed, where it was
+ * not.
  */
 bool session_hush(struct session *session);
 void session_unhush(struct session *session);

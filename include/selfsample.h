@@ -30,6 +30,9 @@
  *    parent is, and its thread has the label that the forking thread had. A child made by vfork or
  *    posix_spawn must not call any of them before it execs. A program that is exec'd starts afresh,
  *    with the environment's options.
+ *  - Once the program has entered seccomp none of them makes a system call, which its filter may
+ *    kill for: selfsample_start returns -EBUSY, those that ask something of a profile -ESRCH,
+ *    though it may be going on. Labels can be changed.
  *  - C11 or C++11, by gcc or clang.
  */
 /* clang-format on */
@@ -117,7 +120,7 @@ SELFSAMPLE_CALL(const char *, selfsample_version, (void), version(), 0);
  * -EACCES, -EPERM, -ENOSYS ...
  *            the system refuses sampling events; a line on stderr says what would help
  * -EAGAIN    too early (see above), or, like -ENOMEM, resources are short
- * -EBUSY     an earlier profile was given up with -ETIMEDOUT
+ * -EBUSY     an earlier profile was given up with -ETIMEDOUT, or the program has entered seccomp
  * -ENOSYS    there is no library
  */
 /* clang-format on */
@@ -190,7 +193,8 @@ SELFSAMPLE_CALL(int, selfsample_snapshot, (const char *path), snapshot(path),
  *
  * 0
  * -ENOSPC  too many different labels: the thread's is `[other labels]` now
- * -EAGAIN  a thousand threads have labels already: this one gets none
+ * -EAGAIN  a thousand threads have labels already, or the program has entered seccomp before this
+ *          one had any: it gets none
  * -ENOSYS  there is no library
  */
 SELFSAMPLE_CALL(int, selfsample_label, (const char *label), label(label), SELFSAMPLE_NO_LIBRARY);

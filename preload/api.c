@@ -60,10 +60,10 @@ void api_unlock(void)
 
 void api_forked(void)
 {
-    owner = 0; /* whoever had it is not in this process */
-    pid_t tid = (pid_t)sys0(SYS_gettid);
-    labels_forked(&session.labels, label_mine, tid);
-    label_tid = tid;
+    owner = 0;                        /* whoever had it is not in this process */
+    if (!session_is_hushed(&session)) /* else its number stays that of the copied thread */
+        label_tid = (pid_t)sys0(SYS_gettid);
+    labels_forked(&session.labels, label_mine, label_tid);
 }
 
 EXPORT const char *selfsample_version(void)
@@ -74,17 +74,18 @@ EXPORT const char *selfsample_version(void)
 
 /* A thread that takes its turn: with errno as it was, and not to be cancelled in the midst of it,
  * which would leave the lock to nobody. Nothing in a turn is a cancellation point, so that it need
- * not be disabled, at whose end glibc 2.36 forgets to give a cancelled thread its result. */
+ * not be disabled, at whose end glibc 2.36 forgets to give a cancelled thread its result. There are
+ * no turns once the app has entered seccomp: its filter may kill for a call of ours. */
 struct turn {
     int error, cancel_type;
-    int result; /* of api_lock */
+    int result; /* of api_lock, or -ESRCH: there is nobody to ask */
 };
 
 static struct turn turn_begin(void)
 {
     struct turn turn = {.error = errno};
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &turn.cancel_type);
-    turn.result = api_lock();
+    turn.result = session_is_hushed(&session) ? -ESRCH : api_lock();
     return turn;
 }
 
@@ -131,7 +132,7 @@ static int in_turn(int (*call)(void))
 
 EXPORT int selfsample_start(void)
 {
-    return in_turn(start_locked);
+    return session_is_hushed(&session) ? -EBUSY : in_turn(start_locked);
 }
 
 EXPORT int selfsample_stop(void)
@@ -161,11 +162,13 @@ EXPORT int selfsample_snapshot(const char *path)
 }
 
 /* This thread's entry. A new one where it has none yet, or where it was taken for a thread that has
- * ended. */
+ * ended; that takes a system call. NULL: there is none. */
 static struct label_entry *label_entry(void)
 {
     if (label_mine != NULL && __atomic_load_n(&label_mine->tid, __ATOMIC_RELAXED) == label_tid)
         return label_mine;
+    if (session_is_hushed(&session))
+        return NULL;
     label_tid = (pid_t)sys0(SYS_gettid);
     label_mine = label_entry_take(&session.labels, label_tid);
     return label_mine;
@@ -182,7 +185,8 @@ EXPORT int selfsample_label(const char *label)
     bool has_reader = session.app_pid != 0;
     uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     uint32_t waiting = label_set(&session.labels, entry, found, now_ns, has_reader);
-    if (has_reader && waiting % CHANGES_TO_WAKE == CHANGES_TO_WAKE - 1)
+    if (has_reader && waiting % CHANGES_TO_WAKE == CHANGES_TO_WAKE - 1 &&
+        !session_is_hushed(&session))
         helper_wake(&session.helper);
     return found == LABEL_OTHER ? -ENOSPC : 0;
 }

@@ -39,12 +39,19 @@ def test_as_an_ordinary_user():
     check_profile(result)
 
 
-@test(each=["prctl", "syscall", "threads", "fork", "trap"])
+@test(each=["prctl", "syscall", "threads", "thread", "fork", "trap"])
 def test_it_is_known_at_once(way):
     """A program that hardly lives on inside is not killed for what it does at its end."""
     for _ in range(3):
         result = both(program("filters"), way, 500, 2)
         expect(result.status == 5, str(result))
+
+
+@test(each=["yes", "no"])
+def test_the_calls_of_the_header_make_none(enabled):
+    """Whether there is a profile, or there could be one."""
+    result = both(program("filters"), "calls", 500, options={"ENABLED": enabled})
+    expect(result.status == 5, str(result))
 
 
 LIBSECCOMP = """

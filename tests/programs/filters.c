@@ -8,6 +8,8 @@
  *   raw              by no function of libc; a pause of 200 ms lets it be noticed; then as above
  *   trap             the filter sends SIGSYS instead
  *   threads          argv[3] threads are made and joined inside
+ *   thread           a thread enters and ends, and the program outside goes on
+ *   calls            the calls of selfsample.h are made inside
  *   fork             two children compute inside
  *   strict           seccomp's strict mode; ends by the raw call
  *   refused          tries to enter with a filter that is none, then goes on as if nothing was
@@ -29,6 +31,7 @@
 
 #include "burn.h"
 #include "rawcall.h"
+#include "../../include/selfsample.h"
 
 BURNER(outside)
 
@@ -66,8 +69,7 @@ static const int allowed_threads[] = {
     SYS_mmap,         SYS_mprotect,  SYS_munmap,          SYS_madvise, SYS_futex,
     SYS_rt_sigaction, SYS_getrandom, SYS_prlimit64,
 };
-static const int allowed_fork[] = {SYS_clone, SYS_set_robust_list, SYS_waitid, SYS_gettid,
-                                   SYS_rt_sigprocmask};
+static const int allowed_fork[] = {SYS_clone, SYS_set_robust_list, SYS_waitid, SYS_rt_sigprocmask};
 
 static struct sock_filter code[64];
 static unsigned short length;
@@ -107,7 +109,7 @@ static void filter_make(const char *way)
         return;
     }
     allow(allowed, COUNT(allowed));
-    if (strcmp(way, "threads") == 0)
+    if (strcmp(way, "threads") == 0 || strcmp(way, "thread") == 0)
         allow(allowed_threads, COUNT(allowed_threads));
     if (strcmp(way, "fork") == 0)
         allow(allowed_fork, COUNT(allowed_fork));
@@ -156,6 +158,31 @@ static void *burn(void *us)
     return NULL;
 }
 
+static void *enter_and_burn(void *us)
+{
+    enter("thread");
+    inside((long)us);
+    return NULL;
+}
+
+static void expect(int got, int wanted)
+{
+    if (got != wanted && got != -ENOSYS)
+        exit(6);
+}
+
+static void calls(void)
+{
+    expect(selfsample_label("known before"), 0);
+    enter("calls");
+    expect(selfsample_label("known now"), 0);
+    expect(selfsample_start(), -EBUSY);
+    expect(selfsample_pause(), -ESRCH);
+    expect(selfsample_resume(), -ESRCH);
+    expect(selfsample_snapshot("x"), -ESRCH);
+    expect(selfsample_stop(), -ESRCH);
+}
+
 static void threads(long us, int count)
 {
     pthread_t ids[64];
@@ -191,7 +218,16 @@ int main(int argc, char **argv)
     outside(us);
     if (strcmp(way, "refused") == 0)
         threads(us, 2);
-    enter(way);
+    if (strcmp(way, "thread") == 0) {
+        pthread_t id;
+        if (pthread_create(&id, NULL, enter_and_burn, (void *)us) != 0)
+            fail("pthread_create");
+        pthread_join(id, NULL);
+    } else if (strcmp(way, "calls") == 0) {
+        calls();
+    } else {
+        enter(way);
+    }
     if (strcmp(way, "exec") == 0 || strcmp(way, "bear") == 0) {
         execv(argv[3], argv + 3);
         fail(argv[3]);
