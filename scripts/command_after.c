@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,26 +18,7 @@
 #include "config.h"
 #include "outpath.h"
 
-enum { OWN_ARGUMENTS = 16, NAMES_TRIED = 1000 };
-
-/* A command line that is being made. Its words live as long as this process. */
-struct words {
-    char **list;
-    int count;
-};
-
-static void words_add(struct words *words, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void words_add(struct words *words, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (vasprintf(&words->list[words->count], format, arguments) < 0)
-        memory_or_end(NULL);
-    va_end(arguments);
-    words->count++;
-}
+enum { NAMES_TRIED = 1000 };
 
 /* What the run was recorded with. */
 static const struct config *run_config(void)
@@ -101,36 +81,50 @@ static size_t files_count(const struct reports *reports)
     return count;
 }
 
-/* `selfsample VIEW`, and what has to be said of counts that this run's options made. */
-static struct words words_begin(const struct reports *reports, const char *view)
+/* What has to be said of counts that this run's options made. */
+static struct view_options view_options_of(const struct reports *reports)
 {
-    char options[RUN_OPTIONS][RUN_OPTION_BYTES];
-    size_t options_count = run_options(reports, options);
-    struct words words = {0};
-    words.list = memory_or_end(calloc(files_count(reports) + OWN_ARGUMENTS, sizeof(char *)));
-    words_add(&words, "selfsample");
-    words_add(&words, "%s", view);
-    for (size_t i = 0; i < options_count; i++)
-        words_add(&words, "%s", options[i]);
-    return words;
+    const struct config *config = run_config();
+    uint64_t rate_hz = rate_of(reports);
+    struct view_options options = view_options_default;
+    options.roots = config->threads != CONFIG_THREADS_NONE;
+    options.is_us = config->unit == CONFIG_UNIT_US;
+    if (config->format == CONFIG_FORMAT_FOLDED && rate_hz > 0) {
+        options.rate = (double)rate_hz;
+        options.rate_is_known = true;
+    }
+    return options;
 }
 
-static void words_add_files(struct words *words, const struct reports *reports)
+/* All files of a run, and which program each is of. They live as long as this process. */
+struct files {
+    char **paths;
+    const char **programs;
+    size_t count;
+};
+
+static struct files files_of(const struct reports *reports)
 {
-    size_t gone = 0;
-    words_add(words, "--");
+    struct files files = {0};
+    size_t most = files_count(reports), gone = 0;
+    files.paths = memory_or_end(calloc(most + 1, sizeof *files.paths));
+    files.programs = memory_or_end(calloc(most + 1, sizeof *files.programs));
     for (size_t i = 0; i < reports->count; i++) {
         const struct report *report = &reports->list[i];
-        char *const *files;
-        size_t count = report_files(report, &files);
-        for (size_t part = 0; part < count; part++)
-            if (report->part_count > 0 && access(files[part], F_OK) != 0)
+        char *const *paths;
+        size_t count = report_files(report, &paths);
+        for (size_t part = 0; part < count; part++) {
+            if (report->part_count > 0 && access(paths[part], F_OK) != 0) {
                 gone++;
-            else
-                words_add(words, "%s", files[part]);
+                continue;
+            }
+            files.programs[files.count] = report->program;
+            files.paths[files.count++] = paths[part];
+        }
     }
     if (gone != 0)
         tell("%zu files of series are gone: what follows is without them", gone);
+    return files;
 }
 
 /* Did all files of the run come from one process? */
@@ -155,7 +149,8 @@ static const char *file_largest(const struct reports *reports)
 }
 
 /* Runs a view, with stderr as its output. True where it did what it should. */
-static bool view_in_child(const struct words *words)
+static bool view_in_child(void (*view)(struct view_options *, char **, size_t),
+                          struct view_options *options, const struct files *files)
 {
     sigset_t none;
     int status = -1;
@@ -163,20 +158,20 @@ static bool view_in_child(const struct words *words)
     if (pid == 0) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
-        if (dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
-            views_apply(words->count, words->list);
-        _exit(EXIT_FAILURE);
+        if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+            _exit(EXIT_FAILURE);
+        options->programs = files->programs;
+        view_do(view, options, files->paths, files->count);
     }
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     return pid > 0 && status == 0;
 }
 
-static void top_show(const struct reports *reports)
+static void top_show(const struct reports *reports, const struct files *files)
 {
-    struct words words = words_begin(reports, "top");
-    words_add_files(&words, reports);
-    view_in_child(&words);
+    struct view_options options = view_options_of(reports);
+    view_in_child(view_top, &options, files);
 }
 
 /* The length of a profile's name without its ending. */
@@ -219,19 +214,18 @@ static char *page_make(const char *profile)
 }
 
 /* PAGE is what the option said; empty: beside the largest profile. */
-static void page_show(const struct reports *reports, const char *page, const char *program)
+static void page_show(const struct reports *reports, const struct files *files, const char *page,
+                      const char *program)
 {
     const char *slash = strrchr(program, '/');
     bool is_own = page[0] == 0;
     if (is_own && (page = page_make(file_largest(reports))) == NULL)
         return;
-    struct words words = words_begin(reports, "flamegraph");
-    words_add(&words, "--title=%s", slash ? slash + 1 : program);
-    words_add(&words, "--out=%s", page);
-    if (is_one_process(reports))
-        words_add(&words, "--sum");
-    words_add_files(&words, reports);
-    if (view_in_child(&words))
+    struct view_options options = view_options_of(reports);
+    options.title = slash ? slash + 1 : program;
+    options.out = page;
+    options.sum = is_one_process(reports);
+    if (view_in_child(view_flamegraph, &options, files))
         tell("flame graph: %s (open it in a browser)", path_from_here(page));
     else if (is_own)
         unlink(page);
@@ -259,10 +253,12 @@ void after_do(const struct after_run *after, const struct reports *reports, cons
                  after->page != NULL ? "flame graph" : "");
         return;
     }
-    if (wanted)
-        rates_judge(reports);
+    if (!wanted)
+        return;
+    rates_judge(reports);
+    const struct files files = files_of(reports);
     if (after->top)
-        top_show(reports);
+        top_show(reports, &files);
     if (after->page != NULL)
-        page_show(reports, after->page, program);
+        page_show(reports, &files, after->page, program);
 }

@@ -345,14 +345,24 @@ static void options_judge(const struct view *view, const struct view_options *op
             view_fail("--root: the name of a frame has no ; and no control characters");
 }
 
+const struct view_options view_options_default = {
+    .rows = ROWS_SHOWN, .interval_s = 1, .roots = 1, .rate = CONFIG_RATE_HZ, .cut = 0.01};
+
+_Noreturn void view_do(void (*view)(struct view_options *, char **, size_t),
+                       struct view_options *options, char **files, size_t count)
+{
+    view(options, files, count);
+    if (ferror(stdout) || fflush(stdout) != 0)
+        view_fail("stdout: not all was written: %s", strerror(errno));
+    exit(0);
+}
+
 /* ARGV: the view's name, and what follows it. */
 _Noreturn static void view_run(const struct view *view, int argc, char **argv)
 {
-    struct view_options options = {.rows = view->bit == LIVE ? 0 : ROWS_SHOWN,
-                                   .interval_s = 1,
-                                   .roots = 1,
-                                   .rate = CONFIG_RATE_HZ,
-                                   .cut = 0.01};
+    struct view_options options = view_options_default;
+    if (view->bit == LIVE)
+        options.rows = 0;
     struct option table[ROWS + 1];
     char letters[2 * ROWS + 1], title[64];
     int found;
@@ -364,10 +374,7 @@ _Noreturn static void view_run(const struct view *view, int argc, char **argv)
         option_set(view, &options, found_of(view, found), optarg);
     size_t files = (size_t)(argc - optind);
     options_judge(view, &options, files);
-    view->print(&options, argv + optind, files);
-    if (ferror(stdout) || fflush(stdout) != 0)
-        view_fail("stdout: not all was written: %s", strerror(errno));
-    exit(0);
+    view_do(view->print, &options, argv + optind, files);
 }
 
 void views_apply(int argc, char **argv)

@@ -25,8 +25,8 @@ static void print_string(FILE *out, const char *key, const char *value)
 /* What stands above the picture: a program, how many of them, or two. */
 static void print_title(FILE *out, const struct view_options *options, char **files, size_t count)
 {
-    char *title = NULL, *first = view_program_of(files[0]),
-         *second = view_program_of(files[count - 1]);
+    char *title = NULL, *first = view_program_of(options, files, 0),
+         *second = view_program_of(options, files, count - 1);
     int printed = 0;
     if (options->title != NULL)
         title = strdup(options->title);

@@ -8,7 +8,7 @@ void view_merge(struct view_options *options, char **files, size_t count)
     struct stacks stacks;
     stacks_open(&stacks);
     for (size_t i = 0; i < count; i++) {
-        char *program = options->root == NULL ? view_program_of(files[i]) : NULL;
+        char *program = options->root == NULL ? view_program_of(options, files, i) : NULL;
         const char *root = program != NULL ? program : options->root;
         view_read(&stacks, 0, files[i], root[0] != 0 ? root : NULL, options);
         free(program);

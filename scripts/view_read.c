@@ -256,7 +256,8 @@ void view_read_programs(struct stacks *stacks, char **files, size_t count,
                         struct view_options *options)
 {
     for (size_t i = 0; i < count; i++) {
-        char *program = view_has_programs(options, count) ? view_program_of(files[i]) : NULL;
+        char *program =
+            view_has_programs(options, count) ? view_program_of(options, files, i) : NULL;
         view_read(stacks, 0, files[i], program, options);
         free(program);
     }
@@ -300,7 +301,7 @@ static void pid_cut(char *name)
     free(whole);
 }
 
-char *view_program_of(const char *file)
+static char *program_of_name(const char *file)
 {
     static const char prefix[] = "selfsample.";
     static const char *const suffixes[] = {OUTPATH_FOLDED, OUTPATH_PPROF};
@@ -317,6 +318,13 @@ char *view_program_of(const char *file)
         memmove(name, name + sizeof prefix - 1, strlen(name + sizeof prefix - 1) + 1);
         pid_cut(name);
     }
+    return name;
+}
+
+char *view_program_of(const struct view_options *options, char **files, size_t index)
+{
+    const char *told = options->programs != NULL ? options->programs[index] : "";
+    char *name = told[0] != 0 ? memory_or_end(strdup(told)) : program_of_name(files[index]);
     for (char *c = name; *c != 0; c++)
         if (*c == ';')
             *c = ':';

@@ -21,26 +21,34 @@ enum sort_key { SORT_SELF, SORT_TOTAL };
 struct view_options {
     size_t rows; /* 0: all */
     enum sort_key sort;
-    const char *thread;      /* a pattern; NULL: all threads */
-    size_t roots;            /* frames at the root that are no functions */
-    bool is_us;              /* the counts are microseconds */
-    double rate;             /* samples per second of CPU time */
-    bool rate_is_known;      /* by an option, or by the first file */
-    double cut;              /* a share, 0 to 1 */
-    bool wide;               /* names are not shortened */
-    bool by_thread;          /* top, live: a function of two threads is two functions */
-    bool merge_threads;      /* tree: without the frames of threads */
-    bool all;                /* live: begin with all so far */
-    double interval_s;       /* live */
-    size_t count;            /* live: tables to show; 0: as long as there are any */
-    bool folded, normalised; /* diff */
-    const char *out;         /* NULL: stdout */
-    const char *root;        /* merge: instead of the programs' names; NULL: these */
-    const char *format;      /* convert */
-    bool difference;         /* flamegraph: of two profiles */
-    bool sum;                /* flamegraph, convert: several files are of one program */
-    const char *title;       /* flamegraph; NULL: made of the files' names */
+    const char *thread;          /* a pattern; NULL: all threads */
+    size_t roots;                /* frames at the root that are no functions */
+    bool is_us;                  /* the counts are microseconds */
+    double rate;                 /* samples per second of CPU time */
+    bool rate_is_known;          /* by an option, or by the first file */
+    double cut;                  /* a share, 0 to 1 */
+    bool wide;                   /* names are not shortened */
+    bool by_thread;              /* top, live: a function of two threads is two functions */
+    bool merge_threads;          /* tree: without the frames of threads */
+    bool all;                    /* live: begin with all so far */
+    double interval_s;           /* live */
+    size_t count;                /* live: tables to show; 0: as long as there are any */
+    bool folded, normalised;     /* diff */
+    const char *out;             /* NULL: stdout */
+    const char *root;            /* merge: instead of the programs' names; NULL: these */
+    const char *format;          /* convert */
+    bool difference;             /* flamegraph: of two profiles */
+    bool sum;                    /* flamegraph, convert: several files are of one program */
+    const char *title;           /* flamegraph; NULL: made of the files' names */
+    const char *const *programs; /* of each file; NULL: as the files' names tell */
 };
+
+/* Where no option says anything. */
+extern const struct view_options view_options_default;
+
+/* Has VIEW print, and ends the process: with 1 after a line where not all could be written. */
+_Noreturn void view_do(void (*view)(struct view_options *, char **, size_t),
+                       struct view_options *options, char **files, size_t count);
 
 /* Each prints its view of COUNT FILES. */
 void view_top(struct view_options *options, char **files, size_t count);
@@ -108,9 +116,9 @@ void view_read_sides(struct stacks *stacks, char **files, size_t count,
 void view_expect_counts(const struct stacks *stacks, int side, const char *file,
                         const struct view_options *options);
 
-/* The program that FILE, a profile, is of, by its name: selfsample.PROGRAM.PID.folded. Else the
- * file's name without directory and ending. To be freed. */
-char *view_program_of(const char *file);
+/* The program that file number INDEX of FILES, a profile, is of: by the options, else by its name,
+ * selfsample.PROGRAM.PID.folded, else that without directory and ending. To be freed. */
+char *view_program_of(const struct view_options *options, char **files, size_t index);
 
 /* ---- view_page.c: the page of `flamegraph` ---- */
 

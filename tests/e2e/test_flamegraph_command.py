@@ -79,6 +79,18 @@ def series_after_a_run():
 
 
 @test
+def series_of_many_processes():
+    """All files of one program stand under one frame of its name, whatever they are called."""
+    need_page()
+    script = f"{program('split')} 1500 & {program('work')} 1500000 & wait"
+    result = bare(the_command(), "--flamegraph=page.html", "-c", "1", "-o", "part.%p.%n.folded", "sh", "-c", script)
+    expect(len(result.profiles) >= 4, str(result))
+    page = browser().page(result.directory / "page.html", ready=READY)
+    found = {d[0] for d in frames(page)}
+    expect({"split", "work"} <= found and not any(name.startswith("part") for name in found), f"{found}")
+
+
+@test
 def hint_of_a_series():
     """The command that it names shows what all the files have."""
     need_page()
