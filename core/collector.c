@@ -68,7 +68,7 @@ static void book_start(struct collector *collector, struct thread *thread,
 
 static void take_post(struct collector *collector, const struct birth *birth, uint64_t now_ns)
 {
-    struct thread *thread = birth->ended ? threads_find(&collector->threads, birth->tid)
+    struct thread *thread = birth->ended ? threads_find_ending(&collector->threads, birth->tid)
                                          : threads_admit(&collector->threads, birth, now_ns);
     if (thread == NULL)
         return;
@@ -109,27 +109,35 @@ void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns)
     collector->ahead_ns = given_ns > app_cpu_ns ? given_ns - app_cpu_ns : 0;
 }
 
+/* Has THREAD's event counted more since its last sample than a missed one or two explain? */
+static bool is_implausible(const struct thread *thread, uint64_t more_ns)
+{
+    uint64_t period_ns = thread->settled ? thread->period_ns : thread->birth_nominal_ns;
+    return !thread->by_timer && more_ns > 2 * period_ns;
+}
+
 /* What a sample weighs, see sampling.h; 0: it does not count. */
 static uint64_t weigh(struct collector *collector, struct thread *thread,
                       const struct record *record)
 {
-    uint64_t count_ns = record->sample.count_ns;
-    if (count_ns < thread->count_ns) /* a damaged record */
+    uint64_t count_ns = record->sample.count_ns, before_ns = thread->count_ns;
+    if (count_ns < before_ns) /* a damaged record */
         return 0;
-    uint64_t weight_ns = count_ns - thread->count_ns;
-    if (thread->settled && weight_ns > 2 * thread->period_ns)
+    uint64_t weight_ns = count_ns - before_ns;
+    if (is_implausible(thread, weight_ns))
         weight_ns -= thread_stolen_ns(&collector->threads, thread, count_ns, weight_ns - 1);
+    thread->count_ns = count_ns;
+    uint64_t used_ns = thread_used_ns(thread);
     if (thread->by_timer)
-        weight_ns = sampling_timer_weight_ns(thread->birth_nominal_ns, count_ns, thread->count_ns,
+        weight_ns = sampling_timer_weight_ns(thread->birth_nominal_ns, count_ns, before_ns,
                                              !thread->sampled);
     else if (!thread->settled && !thread->plain &&
-             count_ns <= SAMPLING_BIRTH_PERIODS * thread->birth_nominal_ns)
-        weight_ns = sampling_birth_weight_ns(thread->birth_nominal_ns, thread->period_ns, count_ns,
+             used_ns <= SAMPLING_BIRTH_PERIODS * thread->birth_nominal_ns)
+        weight_ns = sampling_birth_weight_ns(thread->birth_nominal_ns, thread->period_ns, used_ns,
                                              !thread->sampled);
-    thread->count_ns = count_ns;
     thread->weight_ns += weight_ns;
-    if (!thread->settled && count_ns > collector->longest_ns)
-        collector->longest_ns = count_ns;
+    if (!thread->settled && used_ns > collector->longest_ns)
+        collector->longest_ns = used_ns;
     return thread->one_in > 1 ? follow_clock(collector, weight_ns * thread->one_in) : weight_ns;
 }
 

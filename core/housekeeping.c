@@ -87,8 +87,8 @@ static void account_birth(struct profile *profile, const struct thread *thread, 
         thread->last_node == PROFILE_NONE || cpu_ns == 0)
         return;
     cpu_ns = cpu_ns > thread->birth_cpu_ns ? cpu_ns - thread->birth_cpu_ns : 0;
-    if (cpu_ns < thread->count_ns)
-        cpu_ns = thread->count_ns;
+    if (cpu_ns < thread_used_ns(thread))
+        cpu_ns = thread_used_ns(thread);
     if (cpu_ns > thread->weight_ns)
         profile_top_up(profile, thread->last_node, (cpu_ns - thread->weight_ns) * thread->one_in);
     else
@@ -106,7 +106,7 @@ static void account_unsettled(struct collector *collector, struct thread *thread
     if (thread->settled || thread->end_cpu_ns != 0 || collector->paused)
         return;
     thread->end_cpu_ns = thread_read_cpu_ns(threads_proc_pid(&collector->threads), thread->tid);
-    uint64_t seen_ns = thread->birth_cpu_ns + thread->count_ns;
+    uint64_t seen_ns = thread->birth_cpu_ns + thread_used_ns(thread);
     uint64_t missing_ns = thread->end_cpu_ns > seen_ns ? thread->end_cpu_ns - seen_ns : 0;
     if (missing_ns > LOST_PERIODS * collector->threads.plan.period_ns)
         collector->lost += missing_ns / collector->threads.plan.period_ns;
@@ -119,7 +119,7 @@ static void account_close(struct collector *collector, struct thread *thread)
         thread->by_timer ? thread->birth_nominal_ns : collector->threads.plan.period_ns;
     uint64_t shortest_ns = BALANCED_PERIODS * period_ns;
     account_settled(collector, thread, true);
-    uint64_t end_ns = thread->birth_cpu_ns + thread->count_ns;
+    uint64_t end_ns = thread->birth_cpu_ns + thread_used_ns(thread);
     if (end_ns < thread->end_cpu_ns)
         end_ns = thread->end_cpu_ns;
     if (end_ns >= thread->birth_cpu_ns + shortest_ns)
@@ -162,7 +162,7 @@ static uint64_t account_again(struct collector *collector, struct thread *thread
     }
     if (old_ns > before_ns)
         account_settled_to(collector, thread, old_ns - before_ns, false);
-    return thread->base_cpu_ns + thread->count_ns - thread->stolen_ns;
+    return thread->base_cpu_ns + thread_used_ns(thread);
 }
 
 /* The samples of THREAD's event up to now are taken, and its books brought up to the moment at
@@ -211,7 +211,7 @@ static void scan_thread(void *context, pid_t tid)
     struct threads *threads = &scan->house->collector->threads;
     if (tid == scan->house->own_tid)
         return;
-    struct thread *thread = threads_find(threads, tid);
+    struct thread *thread = threads_find_ending(threads, tid);
     if (thread == NULL && !threads_has_left(threads, tid)) {
         thread = threads_admit_scanned(threads, tid, scan->now_ns);
         if (thread != NULL)
@@ -278,11 +278,13 @@ static bool has_used(const struct collector *collector, struct thread *thread, u
 }
 
 /* A thread that a scan found may be one that has yet to come to our hook: that is soon after it
- * has begun to run. */
+ * has begun to run. Or it has come, with an event whose samples are not read yet. */
 static bool is_unknown(const struct housekeeping *house, struct thread *thread, uint64_t now_ns)
 {
-    return !mailbox_has_reserved(house->mailbox) ||
-           has_used(house->collector, thread, COMES_BEFORE_NS, now_ns);
+    if (mailbox_has_reserved(house->mailbox) &&
+        !has_used(house->collector, thread, COMES_BEFORE_NS, now_ns))
+        return false;
+    return !mailbox_has_birth_of(house->mailbox, thread->tid);
 }
 
 /* Would an event of the helper's suit THREAD better than what it has? */

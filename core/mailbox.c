@@ -50,6 +50,17 @@ const struct birth *mailbox_peek(const struct mailbox *mailbox, uint32_t index)
     return __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == MAILBOX_BORN ? &slot->birth : NULL;
 }
 
+bool mailbox_has_birth_of(const struct mailbox *mailbox, pid_t tid)
+{
+    uint32_t used = mailbox_used(mailbox);
+    for (uint32_t i = 0; i < used; i++) {
+        const struct birth *birth = mailbox_peek(mailbox, i);
+        if (birth != NULL && birth->tid == tid && !birth->ended)
+            return true;
+    }
+    return false;
+}
+
 bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth)
 {
     struct mailbox_slot *slot = &mailbox->slots[index];

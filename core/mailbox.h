@@ -73,6 +73,9 @@ uint32_t mailbox_used(const struct mailbox *mailbox);
  * none. */
 const struct birth *mailbox_peek(const struct mailbox *mailbox, uint32_t index);
 
+/* Does a birth of thread TID wait? */
+bool mailbox_has_birth_of(const struct mailbox *mailbox, pid_t tid);
+
 /* Takes a waiting birth out of slot INDEX. False where there is none. */
 bool mailbox_take(struct mailbox *mailbox, uint32_t index, struct birth *birth);
 

@@ -135,7 +135,7 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
         thread->by_timer ? birth->period_ns
                          : sampling_birth_nominal_ns(threads->plan.period_ns, birth->one_in);
     threads->own_ns += birth->own_ns;
-    thread->birth_cpu_ns = birth->cpu_ns;
+    thread->birth_cpu_ns = thread->base_cpu_ns = birth->cpu_ns;
     /* Another library's wrapper of the thread's function has computed: more than libc's few us. */
     if (birth->before_ns > threads->plan.period_ns)
         thread->owed_ns = birth->before_ns;
@@ -164,6 +164,15 @@ struct thread *threads_find(struct threads *threads, pid_t tid)
         if (threads_at(threads, i)->tid == tid && !threads_at(threads, i)->dead)
             return threads_at(threads, i);
     return NULL;
+}
+
+struct thread *threads_find_ending(struct threads *threads, pid_t tid)
+{
+    struct thread *thread = threads_find(threads, tid);
+    for (uint32_t i = 0; i < threads->used && thread == NULL; i++)
+        if (threads_at(threads, i)->tid == tid)
+            thread = threads_at(threads, i);
+    return thread;
 }
 
 bool threads_has_left(const struct threads *threads, pid_t tid)
@@ -197,7 +206,7 @@ void threads_retire(struct threads *threads, struct thread *thread)
     engine_close(&thread->event);
     deep_stack_end(&thread->deep);
     threads->short_lives += !thread->settled;
-    if (thread->by_timer)
+    if (thread->by_timer || thread->end_cpu_ns != 0)
         threads->left[threads->left_count++ % THREADS_LEFT] = thread->tid;
     thread->tid = 0;
     threads->live--;
@@ -357,13 +366,16 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
 uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,
                           uint64_t most_ns)
 {
-    uint64_t slack_ns = thread->end_cpu_ns != 0 ? 0 : CLOCK_LATE_NS;
+    uint64_t slack_ns = thread->end_cpu_ns != 0 || thread->one_in > 1 ? 0 : CLOCK_LATE_NS;
     uint64_t cpu_ns = thread->end_cpu_ns != 0
                           ? thread->end_cpu_ns
                           : thread_read_cpu_ns(threads_proc_pid(threads), thread->tid);
-    if (thread->base_cpu_ns == 0 || cpu_ns < thread->base_cpu_ns)
+    if (thread->base_cpu_ns == 0 || (cpu_ns < thread->base_cpu_ns && thread->one_in == 1))
         return 0;
-    uint64_t used_ns = cpu_ns - thread->base_cpu_ns + slack_ns + thread->stolen_ns;
+    /* Of one that is gone and told nothing: what it used before. */
+    uint64_t used_ns = cpu_ns >= thread->base_cpu_ns
+                           ? cpu_ns - thread->base_cpu_ns + slack_ns + thread->stolen_ns
+                           : thread->count_ns;
     uint64_t stolen_ns = count_ns > used_ns ? count_ns - used_ns : 0;
     if (stolen_ns > most_ns)
         stolen_ns = most_ns;

@@ -57,9 +57,9 @@ struct thread {
     bool unbalanced;      /* it was paused while it had its first event: that can't be accounted */
     bool scanned;         /* it was found in /proc, not by its birth */
     uint32_t scan;        /* the last scan of /proc that saw it */
-    uint64_t base_cpu_ns; /* settled: its CPU clock when the event began to count */
-    uint64_t stolen_ns;   /* settled: what the event has counted and the thread has not used */
-    uint64_t count_ns;    /* settled: at the last sample */
+    uint64_t base_cpu_ns; /* its CPU clock when its event began to count */
+    uint64_t stolen_ns;   /* what the event has counted and the thread has not used */
+    uint64_t count_ns;    /* at the last sample */
     uint32_t last_node;   /* of the profile, where its last sample went; PROFILE_NONE */
     uint32_t samples_since_draw;
     uint64_t retry_ns;
@@ -109,6 +109,12 @@ static inline struct thread *threads_at(const struct threads *threads, uint32_t 
     return &threads->blocks[index / THREADS_BLOCK][index % THREADS_BLOCK];
 }
 
+/* What THREAD has used by its event's last sample, from where that began to count. */
+static inline uint64_t thread_used_ns(const struct thread *thread)
+{
+    return thread->count_ns > thread->stolen_ns ? thread->count_ns - thread->stolen_ns : 0;
+}
+
 /* What /proc calls the app; -1, which is nobody, where it is not the app's own /proc. */
 static inline pid_t threads_proc_pid(const struct threads *threads)
 {
@@ -126,6 +132,9 @@ struct thread *threads_admit_scanned(struct threads *threads, pid_t tid, uint64_
 
 /* The live thread TID, or NULL. */
 struct thread *threads_find(struct threads *threads, pid_t tid);
+
+/* The same, or one that is known to be dead and has not been retired yet. */
+struct thread *threads_find_ending(struct threads *threads, pid_t tid);
 
 /* Is TID one that told of its end a moment ago? /proc may have it still. */
 bool threads_has_left(const struct threads *threads, pid_t tid);
@@ -158,10 +167,11 @@ void thread_note_need(struct thread *thread, size_t bytes);
 bool thread_is_misfit(const struct threads *threads, const struct thread *thread);
 
 /*
- * What a settled thread's event has counted up to COUNT_NS beyond what the thread has used, and was
- * not told before. A task clock runs on while a hypervisor keeps the processor, and in interrupts;
- * the thread's CPU clock does not. The clock read from outside may be a tick late, so it tells to
- * 10 ms. Tells MOST_NS at the most, and what is beyond that the next time.
+ * What a thread's event has counted up to COUNT_NS beyond what the thread has used, and was not
+ * told before. A task clock runs on while a hypervisor keeps the processor, and in interrupts; the
+ * thread's CPU clock does not. The clock read from outside may be a tick late, so it tells to 10
+ * ms; of a thread that stands for others such a tick would count as often as these are, and less is
+ * better than more. Tells MOST_NS at the most, and what is beyond that the next time.
  */
 uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,
                           uint64_t most_ns);

@@ -486,6 +486,29 @@ TEST(no_sample_weighs_less_than_nothing)
     end_all();
 }
 
+/* A birth's clock event ran on while its thread did not: 0.2 ms are known to be its. */
+TEST(a_birth_weighs_no_more_than_its_thread_has_used)
+{
+    prepare(true);
+    struct thread *one = thread_with_ring(900, "one"), *many = thread_with_ring(901, "many");
+    REQUIRE(one != NULL && many != NULL);
+    one->base_cpu_ns = many->base_cpu_ns = one->birth_cpu_ns = many->birth_cpu_ns = 1000;
+    one->end_cpu_ns = many->end_cpu_ns = 201000;
+    one->plain = many->plain = false;
+    many->one_in = 16;
+    many->birth_nominal_ns = PERIOD_NS / 8;
+    many->period_ns = PERIOD_NS / 16;
+    put_sample(one, 100, 100 * PERIOD_NS);
+    put_sample(many, 100, 100 * PERIOD_NS);
+    collector_drain(&collector, UINT64_MAX);
+    CHECK_U64(thread_used_ns(one), 200000);
+    CHECK_U64(thread_used_ns(many), 200000);
+    CHECK(weight_of("one") <= PERIOD_NS);
+    CHECK(weight_of("many") <= 16 * PERIOD_NS / 8);
+    CHECK_U64(collector.longest_ns, 200000);
+    end_all();
+}
+
 TEST(damaged_rings_do_no_harm)
 {
     prepare(true);

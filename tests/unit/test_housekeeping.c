@@ -116,6 +116,15 @@ static void worker_end(struct worker *worker)
     pthread_join(worker->thread, NULL);
 }
 
+static void post(struct birth birth)
+{
+    struct mailbox_slot *slot = mailbox_reserve(&mailbox);
+    REQUIRE(slot != NULL);
+    slot->birth = birth;
+    mailbox_post(&mailbox, slot);
+    collector_take_births(&collector, &mailbox);
+}
+
 static uint64_t weight_of(const char *name)
 {
     const struct profile *profile = &collector.profile;
@@ -292,6 +301,32 @@ TEST(threads_that_end_are_retired)
     end_all();
 }
 
+/* Its end is noticed before its last word is read, which counts all the same. */
+TEST(a_thread_that_is_known_to_be_dead_may_tell_of_its_end)
+{
+    struct worker worker;
+    prepare();
+    worker_start(&worker);
+    post((struct birth){.tid = worker.tid, .event.fd = -1, .period_ns = PERIOD_NS});
+    struct thread *thread = threads_find(&collector.threads, worker.tid);
+    REQUIRE(thread != NULL);
+    thread->dead = true;
+    post((struct birth){.tid = worker.tid, .ended = true, .cpu_ns = 777});
+    CHECK_U64(thread->end_cpu_ns, 777);
+    uint64_t total = collector.threads.total;
+    usleep(10000);
+    housekeeping_do(&house, &mailbox); /* /proc has it still */
+    CHECK_U64(house.scans, 1);
+    CHECK(threads_find(&collector.threads, worker.tid) == NULL);
+    house.scanned_ns = 0;
+    housekeeping_do(&house, &mailbox);
+    CHECK_U64(house.scans, 2);
+    CHECK(threads_find(&collector.threads, worker.tid) == NULL);
+    CHECK_U64(collector.threads.total, total + 1); /* the one that runs this test */
+    worker_end(&worker);
+    end_all();
+}
+
 /* The record of its end was lost with others. */
 TEST(a_thread_that_no_scan_sees_has_ended)
 {
@@ -353,6 +388,30 @@ TEST(a_thread_that_may_yet_come_by_itself_is_left_alone)
     end_all();
 }
 
+/* What it posted may hold samples already. */
+TEST(a_thread_whose_birth_waits_is_left_alone)
+{
+    struct worker worker;
+    prepare();
+    worker_start(&worker);
+    worker_go(&worker);
+    worker_wait(&worker);
+    struct mailbox_slot *slot = mailbox_reserve(&mailbox);
+    REQUIRE(slot != NULL);
+    slot->birth = (struct birth){.tid = worker.tid, .event.fd = -1, .period_ns = PERIOD_NS};
+    mailbox_post(&mailbox, slot);
+    usleep(10000);
+    housekeeping_do(&house, &mailbox);
+    struct thread *thread = threads_find(&collector.threads, worker.tid);
+    REQUIRE(thread != NULL);
+    CHECK(!thread->settled);
+    collector_take_births(&collector, &mailbox);
+    housekeeping_do(&house, &mailbox);
+    CHECK(thread->settled);
+    worker_end(&worker);
+    end_all();
+}
+
 TEST(lost_mappings_are_read_again)
 {
     prepare();
@@ -377,15 +436,6 @@ TEST(a_thread_without_an_event_is_uncovered_at_the_end)
     housekeeping_close_accounts(&house);
     CHECK_U64(collector.threads.uncovered, 1);
     end_all();
-}
-
-static void post(struct birth birth)
-{
-    struct mailbox_slot *slot = mailbox_reserve(&mailbox);
-    REQUIRE(slot != NULL);
-    slot->birth = birth;
-    mailbox_post(&mailbox, slot);
-    collector_take_births(&collector, &mailbox);
 }
 
 /* What it used until it is settled is for others to stand for. */

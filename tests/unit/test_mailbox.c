@@ -25,6 +25,9 @@ TEST(a_slot_goes_its_way)
     slot->birth = (struct birth){.tid = 77, .period_ns = 1000, .name = "one"};
     CHECK_U64(mailbox_post(&mailbox, slot), 1);
     CHECK(!mailbox_has_reserved(&mailbox));
+    CHECK(mailbox_has_birth_of(&mailbox, 77) && !mailbox_has_birth_of(&mailbox, 78));
+    slot->birth.ended = true;
+    CHECK(!mailbox_has_birth_of(&mailbox, 77));
     REQUIRE(mailbox_take(&mailbox, index, &birth));
     CHECK_I64(birth.tid, 77);
     CHECK_U64(birth.period_ns, 1000);

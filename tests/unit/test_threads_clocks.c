@@ -48,6 +48,28 @@ TEST(what_was_stolen_is_told_once)
     CHECK_U64(thread_stolen_ns(&threads, thread, 8000000, UINT64_MAX), 0);
 }
 
+/* Of one that stands for others all that its clock does not show, to the tick. */
+TEST(a_thread_that_stands_for_others_is_given_no_slack)
+{
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = admit(&threads, getpid(), NOW_NS);
+    uint64_t cpu_ns = thread_read_cpu_ns(getpid(), getpid());
+    if (cpu_ns == 0)
+        SKIP("no schedstat");
+    thread->base_cpu_ns = cpu_ns;
+    uint64_t seconds_told = thread_stolen_ns(&threads, thread, SECOND_NS, UINT64_MAX) / 900000000;
+    CHECK_U64(seconds_told, 1);
+    CHECK(thread_used_ns(thread) == 0);
+    thread->stolen_ns = 0;
+    CHECK_U64(thread_stolen_ns(&threads, thread, 5000000, UINT64_MAX), 0);
+    thread->one_in = 16;
+    CHECK(thread_stolen_ns(&threads, thread, 5000000, UINT64_MAX) > 0);
+    /* It is gone, and nothing is known but its last sample. */
+    thread->tid = 0x7ffffff;
+    thread->count_ns = 5000000;
+    CHECK_U64(thread_stolen_ns(&threads, thread, 9000000, UINT64_MAX), 4000000);
+}
+
 TEST(names_and_clocks_of_threads)
 {
     char old[16];
