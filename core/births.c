@@ -52,6 +52,14 @@ static int slot_open_event(const struct session *session, struct mailbox_slot *s
     return result;
 }
 
+/* The copy of which BIRTH_RECORDS fit the ring. */
+static uint32_t stack_bytes_of(size_t ring_bytes)
+{
+    const struct event_shape empty = {.ring_bytes = ring_bytes};
+    return (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&empty) - BIRTH_SPARE_BYTES) &
+           ~7u;
+}
+
 /* As the slot's birth says, as large as SHAPE or as locked memory allows. */
 static void birth_open_perf(const struct session *session, struct mailbox_slot *slot,
                             struct event_shape shape)
@@ -61,7 +69,8 @@ static void birth_open_perf(const struct session *session, struct mailbox_slot *
     /* No more locked memory: many threads are being born at once. */
     while (birth->refusal == -EPERM && shape.ring_bytes > LEAST_RING_BYTES) {
         shape.ring_bytes /= 2;
-        shape.stack_bytes = (shape.stack_bytes / 2 - BIRTH_SPARE_BYTES) & ~7u;
+        if (shape.stack_bytes > stack_bytes_of(shape.ring_bytes))
+            shape.stack_bytes = stack_bytes_of(shape.ring_bytes);
         birth->refusal = slot_open_event(session, slot, &shape);
     }
     birth->stack_bytes = shape.stack_bytes;
@@ -140,10 +149,8 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
     uint32_t one_in = __atomic_load_n(&session->births_one_in, __ATOMIC_RELAXED);
     if (ring_bytes == 0)
         ring_bytes = BIRTH_RING_BYTES;
-    struct event_shape shape = {.ring_bytes = ring_bytes};
-    shape.stack_bytes =
-        (uint32_t)(ring_bytes / BIRTH_RECORDS - event_record_bytes(&shape) - BIRTH_SPARE_BYTES) &
-        ~7u;
+    const struct event_shape shape = {.ring_bytes = ring_bytes,
+                                      .stack_bytes = stack_bytes_of(ring_bytes)};
     slot->birth.tid = (pid_t)sys0(SYS_gettid);
     /* The session may have been stopped since the thread was made; and of a helper that was killed
      * nobody takes the event over. */

@@ -118,7 +118,6 @@ static void watchdog_start(void)
      BIT(SIGSYS))
 #define FIRST_SIGNALS (FAULTS | BIT(SIGNAL_PARENT))
 #define OUR_SIGNALS   (FIRST_SIGNALS | BIT(SIGNAL_SNAPSHOT) | BIT(SIGNAL_PAUSE) | BIT(SIGNAL_SECOND))
-#define OTHER_SIGNALS (0x7fffffffull & ~(OUR_SIGNALS | BIT(SIGKILL) | BIT(SIGSTOP)))
 
 static void handlers_set(uint64_t signals, kernel_signal_handler *handler)
 {
@@ -133,7 +132,8 @@ static void signals_unblock(uint64_t signals)
     sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof blocked);
 }
 
-/* What can't wait. All else is blocked from the task's start on. */
+/* What can't wait. All else is blocked from the task's start on, and stays so: the app's handlers
+ * are not ours, and none may end us (SIGXFSZ, where the app may write no files). */
 static void first_signals_set(void)
 {
     handlers_set(FAULTS, on_fault);
@@ -143,7 +143,6 @@ static void first_signals_set(void)
 
 static void signals_set(void)
 {
-    handlers_set(OTHER_SIGNALS, KERNEL_SIGNAL_IGNORE); /* the app's handlers are not ours */
     handlers_set(BIT(SIGNAL_SNAPSHOT) | BIT(SIGNAL_PAUSE), on_wake);
     handlers_set(BIT(SIGNAL_SECOND), on_second);
     signals_unblock(OUR_SIGNALS);

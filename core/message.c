@@ -5,8 +5,10 @@
 #include "message.h"
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #include "sys.h"
@@ -25,6 +27,19 @@ static int writable_wait(int fd)
     return ready.revents & (POLLERR | POLLHUP) ? -EPIPE : 0;
 }
 
+/* Is FD a file that is as long as the app's files may be, or longer? */
+static bool is_at_size_limit(int fd)
+{
+    struct rlimit limit;
+    struct stat status;
+    if (sys4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return false;
+    if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+        return false;
+    long at = sys3(SYS_lseek, fd, 0, SEEK_CUR);
+    return (rlim_t)status.st_size >= limit.rlim_cur || (at > 0 && (rlim_t)at >= limit.rlim_cur);
+}
+
 int message_write(int fd, const char *line)
 {
     char newline[] = "\n";
@@ -34,6 +49,8 @@ int message_write(int fd, const char *line)
     int error = writable_wait(fd);
     if (error != 0)
         return error;
+    if (is_at_size_limit(fd))
+        return -EFBIG;
     const struct iovec parts[] = {{(char *)(uintptr_t)line, length}, {newline, 1}};
     long written = sys3(SYS_writev, fd, parts, 2);
     return written < 0 ? (int)written : 0;

@@ -14,8 +14,9 @@
  * Writes LINE and a newline. LINE comes without one at its end, but may hold several lines that
  * belong together. Waits at most MESSAGE_WAIT_MS for FD to take it.
  *
- * Returns 0; -EAGAIN where FD took nothing in that time; -EPIPE where nobody reads (found before
- * the write, so that no SIGPIPE is raised in the app); else -errno. FD's flags are never touched:
+ * Returns 0; -EAGAIN where FD took nothing in that time; -EPIPE where nobody reads, -EFBIG where FD
+ * is a file that RLIMIT_FSIZE lets not grow (both found before the write, so that neither SIGPIPE
+ * nor SIGXFSZ is raised in the app); else -errno. FD's flags are never touched:
  * its description is shared with other processes.
  */
 int message_write(int fd, const char *line);

@@ -68,7 +68,8 @@ int outfile_begin(struct outfile *out)
         int error = temporary_name(out, attempt);
         if (error != 0)
             return error;
-        const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+        /* O_EXCL: nobody's file, and no link, which it does not follow. */
+        const int flags = O_WRONLY | O_CREAT | O_EXCL;
         out->fd = sys_openat(out->directory_fd, out->temporary, flags, 0666);
         if (out->fd >= 0)
             return 0;

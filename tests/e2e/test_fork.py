@@ -95,6 +95,18 @@ def test_spawns():
 
 
 @test
+def test_descriptors_are_the_programs_own_at_once():
+    """main begins when the helper has closed its copies, however long that takes: here one by one."""
+    slow = [program("refuse"), "ENOSYS", "close_range"]
+    without = bare(program("apart"), 5, launcher=slow)
+    if without.status == 77:
+        raise Skip("needs 10,000 descriptors")
+    result = run(program("apart"), 5, launcher=slow, options={"ONLY": "apart"})
+    expect((without.status, without.stdout, result.status) == (0, b"5\n", 0), f"{without}; {result}")
+    measured(int(result.stdout) >= 4, str(result))  # the wait is bounded
+
+
+@test
 def test_exec_itself():
     result = both(program("execself"), 20, timeout=120)
     expect(result.status == 6, f"status {result.status}")

@@ -27,7 +27,7 @@ static int in_child(int (*act)(void))
 }
 
 /* From now on the call NUMBER is answered with ERROR. 0, or -1 where there are no filters. */
-static int refuse(unsigned number, unsigned error)
+__attribute__((unused)) static int refuse(unsigned number, unsigned error)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

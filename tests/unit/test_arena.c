@@ -1,6 +1,11 @@
 /* The arena: alignment, zeroing, limits and the mark. */
 #include "check.h"
 
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "arena.h"
 
 static bool all_zero(const char *memory, size_t bytes)
@@ -51,6 +56,25 @@ TEST(a_large_block_is_whole)
     arena_destroy(&arena);
     CHECK_U64(arena.mapped_bytes, 0);
     CHECK(arena.peak_bytes >= bytes);
+}
+
+/* What is only the parent's helper's makes no fork slower, and no child larger. */
+TEST(a_fork_does_not_copy_it)
+{
+    struct arena arena;
+    int status = 0;
+    arena_init(&arena, 0);
+    char *memory = arena_alloc(&arena, 3u << 20);
+    REQUIRE(memory != NULL);
+    memory[0] = 1;
+    void *page = (void *)((uintptr_t)memory & ~(uintptr_t)(sysconf(_SC_PAGESIZE) - 1));
+    pid_t child = fork();
+    if (child == 0)
+        _exit(msync(page, 1, MS_ASYNC) == 0 ? 1 : errno == ENOMEM ? 0 : 2);
+    REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK_I64(WEXITSTATUS(status), 0);
+    arena_destroy(&arena);
 }
 
 TEST(the_limit_holds)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "refusal.h"
 
 #define PERIOD_NS 1000000u
 
@@ -70,6 +71,65 @@ TEST(a_thread_that_nobody_takes_over_posts_nothing)
     session->app_pid = 0;
     CHECK_U64(post(session)->state, MAILBOX_FREE);
     CHECK_U64(session->mailbox.unread, 0);
+}
+
+/* No mapping of more than BYTES, as where locked memory is used up. */
+static int refuse_large_mappings(unsigned bytes)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, bytes, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return -1;
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static struct session *session_of_child;
+
+static struct birth birth_taken(struct session *session)
+{
+    struct birth birth = {.refusal = 1};
+    struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
+    session_open_birth(session, slot);
+    mailbox_take(&session->mailbox, (uint32_t)(slot - session->mailbox.slots), &birth);
+    return birth;
+}
+
+static int birth_among_many(void)
+{
+    struct session *session = session_of_child;
+    session->birth_ring_bytes = 65536;
+    size_t room = event_mapping_bytes(16384);
+    if (refuse_large_mappings((unsigned)room) != 0)
+        return 77;
+    struct birth birth = birth_taken(session);
+    if (birth.refusal != 0)
+        return 1;
+    /* Eight records of what is copied, as of a larger one. */
+    struct event_shape shape = {.stack_bytes = birth.stack_bytes};
+    if (birth.event.mapping_bytes != room || 8 * event_record_bytes(&shape) > 16384)
+        return 2;
+    /* Down to the least that is of use, and no further. */
+    if (refuse_large_mappings((unsigned)room - 1) != 0)
+        return 77;
+    birth = birth_taken(session);
+    return birth.refusal == -EPERM && birth.event.mapping == NULL ? 0 : 3;
+}
+
+TEST(a_thread_that_may_lock_little_memory_has_a_small_ring)
+{
+    session_of_child = session_or_skip();
+    session_of_child->config.engine = CONFIG_ENGINE_PERF;
+    int result = in_child(birth_among_many);
+    if (result == 77)
+        SKIP("no seccomp filter");
+    CHECK_I64(result, 0);
 }
 
 TEST(the_first_thread_has_not_run_before)

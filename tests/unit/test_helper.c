@@ -270,6 +270,50 @@ static void fault(void *context)
     __asm__ volatile(ARCH_FAULT_CODE);
 }
 
+/* Those that its work may come to, and that only cost the app; and what its dump may have, which
+ * would be one of the app's memory. */
+static const int limits[] = {RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_CPU, RLIMIT_CORE};
+#define LIMITS (sizeof limits / sizeof *limits)
+static struct rlimit limits_found[LIMITS];
+
+static void look_at_limits(void *context)
+{
+    helper_settle(((struct notes *)context)->helper);
+    for (unsigned i = 0; i < LIMITS; i++)
+        sys4(SYS_prlimit64, 0, limits[i], NULL, &limits_found[i]);
+}
+
+/* Less than it may be, and no less than this process needs. */
+static struct rlimit lowered(struct rlimit limit)
+{
+    if (limit.rlim_cur == limit.rlim_max)
+        limit.rlim_cur = limit.rlim_max == RLIM_INFINITY ? 1u << 20 : limit.rlim_max / 2;
+    return limit;
+}
+
+TEST(its_limits_are_as_high_as_they_may_be)
+{
+    const struct rlimit dump = {1u << 20, 2u << 20}; /* root may always have one */
+    struct rlimit before[LIMITS], app[LIMITS], after;
+    for (unsigned i = 0; i < LIMITS; i++) {
+        REQUIRE(getrlimit(limits[i], &before[i]) == 0);
+        app[i] = lowered(before[i]);
+        if (limits[i] == RLIMIT_CORE)
+            setrlimit(limits[i], &dump);
+        else
+            setrlimit(limits[i], &app[i]);
+        getrlimit(limits[i], &app[i]);
+    }
+    start(look_at_limits, true);
+    CHECK(WIFEXITED(end_status()));
+    for (unsigned i = 0; i < LIMITS; i++) {
+        getrlimit(limits[i], &after);
+        CHECK_U64(after.rlim_cur, app[i].rlim_cur);
+        CHECK_U64(limits_found[i].rlim_cur, limits[i] == RLIMIT_CORE ? 0 : app[i].rlim_max);
+        setrlimit(limits[i], &before[i]);
+    }
+}
+
 TEST(its_fault_is_its_own)
 {
     start(fault, true);

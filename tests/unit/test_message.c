@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "message.h"
+#include "refusal.h"
 
 static double now_s(void)
 {
@@ -72,4 +75,28 @@ TEST(no_descriptor)
 {
     CHECK_I64(message_write(-1, "x"), -EAGAIN);
     CHECK_I64(message_write(999, "x"), -EBADF);
+}
+
+/* Room for three bytes, of which the first line takes what it gets. */
+static int file_at_its_limit(void)
+{
+    const struct rlimit limit = {3, 3};
+    FILE *file = tmpfile();
+    if (file == NULL || setrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return 1;
+    int fd = fileno(file);
+    if (message_write(fd, "full") != 0 || lseek(fd, 0, SEEK_END) != 3)
+        return 2;
+    if (message_write(fd, "x") != -EFBIG)
+        return 3;
+    lseek(fd, 0, SEEK_SET); /* as one that appends may stand */
+    return message_write(fd, "x") == -EFBIG && ftruncate(fd, 0) == 0 &&
+                   lseek(fd, 3, SEEK_SET) == 3 && message_write(fd, "x") == -EFBIG
+               ? 0
+               : 4;
+}
+
+TEST(a_file_that_may_not_grow_raises_no_signal)
+{
+    CHECK_I64(in_child(file_at_its_limit), 0);
 }
