@@ -224,7 +224,8 @@ static int come_apart(struct helper *helper)
 {
     int result = helper->kind == HELPER_APART ? 0 : (int)sys1(SYS_unshare, CLONE_FILES | CLONE_FS);
     if (result == 0) {
-        helper->has_stderr |= stderr_may_stay();
+        helper->has_stderr = helper->its_stderr == HELPER_STDERR_STAYS ||
+                             (helper->its_stderr == HELPER_STDERR_BY_KIND && stderr_may_stay());
         descriptors_close(helper->has_stderr);
     }
     __atomic_store_n(&helper->is_apart, result == 0 ? 1 : (uint32_t)result, __ATOMIC_RELEASE);
@@ -311,14 +312,14 @@ static int thread_make(struct helper *helper)
 }
 
 int helper_start(struct helper *helper, enum helper_kind wanted, void (*run)(void *context),
-                 void *context, bool keep_stderr)
+                 void *context, enum helper_stderr its_stderr)
 {
     int result = memory_map(helper);
     if (result != 0)
         return result;
     helper->kind = wanted;
     helper->run = run;
-    helper->has_stderr = keep_stderr;
+    helper->its_stderr = its_stderr;
     helper->context = context;
     helper->app_pid = (pid_t)sys0(SYS_getpid);
     result = wanted == HELPER_APART ? task_make(helper) : -ENOTSUP;

@@ -28,6 +28,13 @@ enum helper_kind {
     HELPER_THREAD, /* a thread of the app's process */
 };
 
+/* Does the helper keep the app's stderr? Whoever reads a pipe waits for its last writer. */
+enum helper_stderr {
+    HELPER_STDERR_BY_KIND, /* a terminal or a file */
+    HELPER_STDERR_STAYS,   /* whatever it is */
+    HELPER_STDERR_GOES,    /* it is the app's no longer, but some file of its own */
+};
+
 /* The helper's side of a session, in memory that both sides see. */
 struct helper {
     enum helper_kind kind;
@@ -36,7 +43,8 @@ struct helper {
                           any of its own, and has ended; futex */
     uint32_t wakes;    /* counts reasons to look up; futex */
     pid_t app_pid;
-    bool has_stderr; /* the app's stderr could be kept: a terminal or a file, not a pipe */
+    enum helper_stderr its_stderr;
+    bool has_stderr;           /* the app's could be kept */
     uint32_t snapshots_wanted; /* how many, so far; by SIGUSR1 to the helper */
     uint32_t looks_wanted;     /* the same of looks; by SIGUSR1 with a value */
     uint32_t pause_wanted;     /* by SIGUSR2 to the helper, or by the app: 1; 0: to sample */
@@ -55,11 +63,10 @@ struct helper {
 /*
  * Starts a helper that calls RUN(CONTEXT) and then ends: of the kind WANTED, or a thread where the
  * kernel refuses one that is apart. The calling thread's thread block is the model of the helper's.
- * KEEP_STDERR keeps the app's stderr open whatever it is; otherwise only a terminal or a file,
- * since whoever reads a pipe waits for its last writer. Returns 0 or -errno.
+ * Returns 0 or -errno.
  */
 int helper_start(struct helper *helper, enum helper_kind wanted, void (*run)(void *context),
-                 void *context, bool keep_stderr);
+                 void *context, enum helper_stderr its_stderr);
 
 /* In the helper, which is to live on: gets it all signals, a session of its own, limits, a share of
  * the processor and a watchdog. A process that ends at once need not wait for all that. */

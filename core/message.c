@@ -1,14 +1,16 @@
 /*
- * Lines for the user. Runs in the app's constructor and in the helper. Never waits for long, never
- * changes a descriptor, never buffers.
+ * Lines for the user. Runs in the app's threads (constructor, forks, exit) and in the helper. Never
+ * waits for long, never changes a descriptor, never buffers.
  */
 #include "message.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include "sys.h"
@@ -54,4 +56,24 @@ int message_write(int fd, const char *line)
     const struct iovec parts[] = {{(char *)(uintptr_t)line, length}, {newline, 1}};
     long written = sys3(SYS_writev, fd, parts, 2);
     return written < 0 ? (int)written : 0;
+}
+
+struct message_place message_place_now(void)
+{
+    struct stat status;
+    if (sys_fstat(2, &status) != 0)
+        return (struct message_place){.is_known = false};
+    return (struct message_place){true, status.st_dev, status.st_ino};
+}
+
+bool message_place_holds(const struct message_place *place)
+{
+    struct message_place now = message_place_now();
+    return place->is_known && now.is_known && now.device == place->device &&
+           now.inode == place->inode;
+}
+
+int message_tell(const struct message_place *place, const char *line)
+{
+    return message_place_holds(place) ? message_write(2, line) : -EBADF;
 }

@@ -22,13 +22,17 @@
 #define FOLLOW_WAIT_NS   1000000000u
 #define ANSWER_PART_NS   20000000u
 
-static void complain(void *context, const char *line)
+static void tell(const struct session *session, const char *line)
 {
-    (void)context;
-    message_write(2, line);
+    message_tell(&session->stderr_place, line);
 }
 
-static unsigned rate_capped(unsigned asked_hz)
+static void complain(void *context, const char *line)
+{
+    tell(context, line);
+}
+
+static unsigned rate_capped(const struct session *session, unsigned asked_hz)
 {
     uint64_t limit_hz = event_rate_limit_hz();
     if (limit_hz == 0 || limit_hz > CONFIG_RATE_HZ_MAX)
@@ -43,7 +47,7 @@ static unsigned rate_capped(unsigned asked_hz)
              ": more than the program could bear, or than kernel.perf_event_max_sample_rate; ");
     text_put_u64(&text, limit_hz);
     text_put(&text, " samples per second are used");
-    message_write(2, line);
+    tell(session, line);
     return (unsigned)limit_hz;
 }
 
@@ -59,11 +63,12 @@ bool session_configure(struct session *session, const char *program, char *const
 {
     struct text name = text_over(session->program, sizeof session->program);
     session->process_pid = (pid_t)sys0(SYS_getpid);
-    config_read(&session->config, environment, complain, NULL);
+    session->stderr_place = message_place_now();
+    config_read(&session->config, environment, complain, session);
     text_put(&name, outpath_base(program));
     if (!is_wanted(&session->config, session->program))
         return false;
-    session->config.rate_hz = rate_capped(session->config.rate_hz);
+    session->config.rate_hz = rate_capped(session, session->config.rate_hz);
     return true;
 }
 
@@ -84,11 +89,12 @@ static void out_path_expand(struct session *session, char *const *environment)
     } names;
     if (sys1(SYS_uname, &names) == 0)
         __builtin_memcpy(host, names.fields[1], sizeof host);
-    if (outpath_expand(&path, session->config.out_pattern, &facts, complain, NULL) != 0)
-        message_write(2, "selfsample: SELFSAMPLE_OUT: longer than a path may be; it is cut");
+    if (outpath_expand(&path, session->config.out_pattern, &facts, complain, session) != 0)
+        tell(session, "selfsample: SELFSAMPLE_OUT: longer than a path may be; it is cut");
 }
 
-static void refusal_tell(int error, const char *what, const char *remedy)
+static void refusal_tell(const struct session *session, int error, const char *what,
+                         const char *remedy)
 {
     char line[512];
     struct text text = text_over(line, sizeof line);
@@ -98,7 +104,7 @@ static void refusal_tell(int error, const char *what, const char *remedy)
     text_put_error(&text, -error);
     text_put(&text, "; the program runs without a profile");
     text_put(&text, remedy);
-    message_write(2, line);
+    tell(session, line);
 }
 
 static const char *probe_remedy(int error)
@@ -122,7 +128,7 @@ static void kernel_refusal_tell(struct session *session)
     text_put(&text, "); user stacks alone are sampled");
     if (session->paranoid > 1)
         text_put(&text, "; `sysctl kernel.perf_event_paranoid=1` would allow them");
-    message_write(2, line);
+    tell(session, line);
     session->refusal_told = true;
 }
 
@@ -168,7 +174,7 @@ static int surroundings_ask(struct session *session)
 {
     int result = engine_choose(&session->traits, &session->config, &session->timers);
     if (result != 0) {
-        refusal_tell(result, "the kernel refuses sampling events", probe_remedy(result));
+        refusal_tell(session, result, "the kernel refuses sampling events", probe_remedy(result));
         return result;
     }
     session->granted_to = (uint32_t)sys0(SYS_geteuid);
@@ -182,14 +188,21 @@ static int surroundings_ask(struct session *session)
     return 0;
 }
 
+static enum helper_stderr stderr_for_helper(const struct session *session)
+{
+    if (!message_place_holds(&session->stderr_place))
+        return HELPER_STDERR_GOES;
+    return session->config.summary ? HELPER_STDERR_STAYS : HELPER_STDERR_BY_KIND;
+}
+
 int session_start(struct session *session, char *const *environment)
 {
     if (session->given_up || session->hushed)
         return -EBUSY;
     if (inherited_filters_kill(session)) {
-        message_write(2, "selfsample: a seccomp filter that this program was started under would "
-                         "kill it for the system calls of a profiler; the program runs without a "
-                         "profile");
+        tell(session, "selfsample: a seccomp filter that this program was started under would "
+                      "kill it for the system calls of a profiler; the program runs without a "
+                      "profile");
         return -EPERM;
     }
     session->app_pid = (pid_t)sys0(SYS_getpid);
@@ -202,9 +215,9 @@ int session_start(struct session *session, char *const *environment)
         return result;
     }
     result = helper_start(&session->helper, session->helper_wanted, session_run, session,
-                          session->config.summary);
+                          stderr_for_helper(session));
     if (result != 0) {
-        refusal_tell(result, "the helper could not be started", "");
+        refusal_tell(session, result, "the helper could not be started", "");
         session->app_pid = 0;
         return result;
     }
@@ -279,12 +292,12 @@ static int finish(struct session *session, enum session_finish how)
     bool done = __atomic_load_n(&session->progress, __ATOMIC_ACQUIRE) == SESSION_DONE;
     int result = done ? 0 : ended ? -EOWNERDEAD : -ETIMEDOUT;
     if (session->notice[0] != '\0')
-        message_write(2, session->notice);
+        tell(session, session->notice);
     else if (result == -ETIMEDOUT)
-        message_write(2, "selfsample: the helper is stuck; the profile may be missing");
+        tell(session, "selfsample: the helper is stuck; the profile may be missing");
     else if (result == -EOWNERDEAD)
-        message_write(2, "selfsample: the helper was killed; the profile since the last checkpoint "
-                         "is lost");
+        tell(session, "selfsample: the helper was killed; the profile since the last checkpoint "
+                      "is lost");
     if (ended && was_alive)
         helper_reap(&session->helper, helper_pid);
     return ended ? result : -ETIMEDOUT;

@@ -24,6 +24,7 @@
 #include "labels.h"
 #include "linked.h"
 #include "mailbox.h"
+#include "message.h"
 #include "outpath.h"
 #include "quiet.h"
 #include "timers.h"
@@ -56,6 +57,7 @@ struct session {
     /* set by session_configure */
     pid_t process_pid; /* whose memory this is; a child by vfork has another */
     struct config config;
+    struct message_place stderr_place;   /* where lines for the user go, as long as it is there */
     char program[SESSION_PROGRAM_BYTES]; /* its base name */
     char out_path[OUTPATH_BYTES];        /* a pattern with %n and %% alone, see outpath_number */
     uint64_t our_address;                /* a code address of this library */

@@ -134,6 +134,21 @@ def test_missing_directory():
 
 
 @test
+def test_no_line_in_a_file_of_the_program():
+    """One that has the number of stderr by then: not even the line that the profile is lost."""
+    for stderr in "a pipe", "a file":
+        script = 'exec "$0" 2>>log' if stderr == "a file" else 'exec "$0"'
+        result = run("sh", "-c", script, program("lowfds"),
+                     options={"OUT": "missing/%e.folded", "ONLY": "lowfds"})
+        expect(result.status == 5, f"{stderr}: status {result.status}")
+        data = (result.directory / "data").read_bytes()
+        expect(data == b"payload\n", f"{stderr}: in the program's file: {data}")
+        if stderr == "a file":
+            log = (result.directory / "log").read_text()
+            expect(log.count("\n") == 1 and "missing/lowfds.folded: " in log, f"log {log!r}")
+
+
+@test
 def test_error_is_in_the_summary_alone():
     options = {"OUT": "missing/x%n.folded", "SUMMARY": "yes"}
     result = run(program("work"), 300000, options=options)

@@ -53,13 +53,13 @@ static struct notes notes;
 static int app_fd = -1; /* a descriptor of the app's */
 
 /* Starts RUN as a helper of a fresh struct. */
-static void start(void (*run)(void *), bool keep_stderr)
+static void start(void (*run)(void *), enum helper_stderr its_stderr)
 {
     if (HELPER_IS_A_STRANGER)
         SKIP("the thread sanitizer does not survive in a task of that kind");
     helper = (struct helper){0};
     notes = (struct notes){.helper = &helper};
-    REQUIRE(helper_start(&helper, HELPER_APART, run, &notes, keep_stderr) == 0);
+    REQUIRE(helper_start(&helper, HELPER_APART, run, &notes, its_stderr) == 0);
 }
 
 /* Waits for the helper's end; its wait status. */
@@ -89,7 +89,7 @@ static void look_around(void *context)
 
 TEST(it_runs_and_ends)
 {
-    start(look_around, true);
+    start(look_around, HELPER_STDERR_STAYS);
     CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
     CHECK_U64(notes.done, 1);
     CHECK_U64(helper.tid, 0);
@@ -108,7 +108,7 @@ TEST(it_runs_and_ends)
 
 TEST(the_app_does_not_notice_it)
 {
-    start(look_around, false);
+    start(look_around, HELPER_STDERR_BY_KIND);
     CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
     CHECK(__libc_single_threaded);
     CHECK_I64(WEXITSTATUS(end_status()), 0);
@@ -119,7 +119,7 @@ TEST(it_has_descriptors_of_its_own)
     int mine = open("/dev/null", O_RDONLY), report[2];
     REQUIRE(mine >= 0 && pipe(report) == 0);
     app_fd = mine;
-    start(look_around, true);
+    start(look_around, HELPER_STDERR_STAYS);
     int status = end_status();
     CHECK(WIFEXITED(status));
     CHECK_I64(notes.lowest_fd, 0); /* none of ours is open there, but for stderr */
@@ -139,7 +139,7 @@ TEST(whoever_reads_our_stderr_sees_its_end)
     REQUIRE(kept >= 0 && pipe(ends) == 0);
     dup2(ends[1], 2);
     if (!HELPER_IS_A_STRANGER) {
-        start(look_around, false);
+        start(look_around, HELPER_STDERR_BY_KIND);
         CHECK(WIFEXITED(end_status()));
     }
     dup2(kept, 2);
@@ -167,7 +167,7 @@ static void wait_to_go(void *context)
 
 TEST(it_sleeps_until_it_is_woken)
 {
-    start(wait_to_go, true);
+    start(wait_to_go, HELPER_STDERR_STAYS);
     CHECK(!helper_wait_end(&helper, 20000000));
     CHECK_U64(notes.done, 0);
     __atomic_store_n(&notes.go, 1, __ATOMIC_RELEASE);
@@ -200,7 +200,7 @@ static bool pause_asked(int value, uint32_t wanted)
 
 TEST(a_signal_pauses_and_resumes)
 {
-    start(wait_to_go, true);
+    start(wait_to_go, HELPER_STDERR_STAYS);
     CHECK(pause_asked(HELPER_VALUE_PAUSE, 1));
     CHECK(pause_asked(0, 0));
     CHECK(pause_asked(0, 1));
@@ -228,7 +228,7 @@ TEST(a_wake_before_the_sleep_counts)
 
 TEST(a_signal_asks_for_a_snapshot)
 {
-    start(wait_to_go, true);
+    start(wait_to_go, HELPER_STDERR_STAYS);
     pid_t pid = (pid_t)helper.tid;
     for (unsigned i = 0; i < 2000 && __atomic_load_n(&notes.done, __ATOMIC_ACQUIRE) == 0; i++) {
         kill(pid, SIGUSR1);
@@ -250,7 +250,7 @@ TEST(its_signals_are_its_own)
 {
     sigset_t before, now;
     sigprocmask(SIG_SETMASK, NULL, &before);
-    start(look_around, true);
+    start(look_around, HELPER_STDERR_STAYS);
     CHECK(WIFEXITED(end_status()));
     sigprocmask(SIG_SETMASK, NULL, &now);
     for (int signal = 1; signal < 32; signal++)
@@ -316,7 +316,7 @@ TEST(its_limits_are_as_high_as_they_may_be)
 
 TEST(its_fault_is_its_own)
 {
-    start(fault, true);
+    start(fault, HELPER_STDERR_STAYS);
     int status = end_status();
     CHECK(WIFEXITED(status));
     CHECK_I64(WEXITSTATUS(status), 2);
@@ -341,7 +341,7 @@ TEST(it_outlives_the_app)
     pid_t child = fork();
     if (child == 0) {
         helper = (struct helper){0};
-        if (helper_start(&helper, HELPER_APART, outlive, word, false) != 0)
+        if (helper_start(&helper, HELPER_APART, outlive, word, HELPER_STDERR_BY_KIND) != 0)
             _exit(1);
         kill(getpid(), SIGKILL);
     }
@@ -380,7 +380,7 @@ TEST(a_thread_is_apart_where_it_can_be)
     REQUIRE(mine >= 0);
     helper = (struct helper){0};
     notes = (struct notes){.helper = &helper};
-    REQUIRE(helper_start(&helper, HELPER_THREAD, look_around, &notes, true) == 0);
+    REQUIRE(helper_start(&helper, HELPER_THREAD, look_around, &notes, HELPER_STDERR_STAYS) == 0);
     CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
     CHECK_U64(notes.done, 1);
     CHECK_I64(notes.pid, getpid());
@@ -411,12 +411,12 @@ static void use_cpu(void *context)
 
 TEST(a_threads_time_is_in_the_process_clock)
 {
-    start(use_cpu, true);
+    start(use_cpu, HELPER_STDERR_STAYS);
     end_status();
     CHECK_U64(notes.done, 0);
     helper = (struct helper){0};
     notes = (struct notes){.helper = &helper};
-    REQUIRE(helper_start(&helper, HELPER_THREAD, use_cpu, &notes, true) == 0);
+    REQUIRE(helper_start(&helper, HELPER_THREAD, use_cpu, &notes, HELPER_STDERR_STAYS) == 0);
     CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
     CHECK(notes.done >= 20);
     helper_reap(&helper, 0);
@@ -445,7 +445,7 @@ TEST(it_cannot_be_started_without_memory)
     none.rlim_cur = 1;
     helper = (struct helper){0};
     setrlimit(RLIMIT_AS, &none);
-    int result = helper_start(&helper, HELPER_APART, look_around, &notes, true);
+    int result = helper_start(&helper, HELPER_APART, look_around, &notes, HELPER_STDERR_STAYS);
     setrlimit(RLIMIT_AS, &before);
     CHECK_I64(result, -ENOMEM);
     CHECK(helper.memory == NULL);
@@ -511,7 +511,7 @@ static void wait_for_ever(void *context)
 
 TEST(a_stuck_helper_ends_itself)
 {
-    start(wait_for_ever, false);
+    start(wait_for_ever, HELPER_STDERR_BY_KIND);
     int status = end_status();
     CHECK(WIFEXITED(status));
     CHECK_I64(WEXITSTATUS(status), 3);
@@ -540,7 +540,7 @@ TEST(the_parent_is_watched_again_after_a_change_of_users)
 {
     if (geteuid() != 0)
         SKIP("not root");
-    start(change_users, true);
+    start(change_users, HELPER_STDERR_STAYS);
     end_status();
     CHECK_U64(notes.done, 1);
 }

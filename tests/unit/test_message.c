@@ -100,3 +100,28 @@ TEST(a_file_that_may_not_grow_raises_no_signal)
 {
     CHECK_I64(in_child(file_at_its_limit), 0);
 }
+
+TEST(no_line_goes_to_a_file_that_took_the_place_of_stderr)
+{
+    char got[64] = "";
+    int ends[2], before = dup(2);
+    REQUIRE(before > 2 && pipe(ends) == 0);
+    struct message_place place = message_place_now();
+    CHECK(message_place_holds(&place));
+    dup2(ends[1], 2);
+    bool held = message_place_holds(&place);
+    int told = message_tell(&place, "selfsample: lost");
+    struct message_place other = message_place_now();
+    int told_there = message_tell(&other, "selfsample: hello");
+    close(2);
+    struct message_place none = message_place_now();
+    dup2(before, 2);
+    CHECK(!held && !none.is_known && !message_place_holds(&none));
+    CHECK_I64(told, -EBADF);
+    CHECK_I64(told_there, 0);
+    CHECK_I64(read(ends[0], got, sizeof got - 1), 18);
+    CHECK_STR(got, "selfsample: hello\n");
+    close(before);
+    close(ends[0]);
+    close(ends[1]);
+}
