@@ -133,16 +133,20 @@ void pprof_function(struct pprof *pprof, uint64_t id, const char *name)
 }
 
 void pprof_location(struct pprof *pprof, uint64_t id, uint64_t mapping, uint64_t address,
-                    uint64_t function)
+                    const uint64_t *functions, size_t count)
 {
-    Pprof__Line line = PPROF__LINE__INIT, *lines[] = {&line};
-    line.function_id = function;
+    Pprof__Line lines[PPROF_LINES_MAX], *line_list[PPROF_LINES_MAX];
+    for (size_t i = 0; i < count; i++) {
+        pprof__line__init(&lines[i]);
+        lines[i].function_id = functions[i];
+        line_list[i] = &lines[i];
+    }
     Pprof__Location packed = PPROF__LOCATION__INIT, *list[] = {&packed};
     packed.id = id;
     packed.mapping_id = mapping;
     packed.address = address;
-    packed.n_line = 1;
-    packed.line = lines;
+    packed.n_line = count;
+    packed.line = line_list;
     Pprof__Profile part = PPROF__PROFILE__INIT;
     part.n_location = 1;
     part.location = list;

@@ -61,9 +61,12 @@ void pprof_mapping(struct pprof *pprof, const struct pprof_mapping *mapping);
 /* IDs are not 0. */
 void pprof_function(struct pprof *pprof, uint64_t id, const char *name);
 
-/* MAPPING 0: in none. */
+#define PPROF_LINES_MAX 64u
+
+/* MAPPING 0: in none. COUNT FUNCTIONS (PPROF_LINES_MAX at most): that of the place, and in front of
+ * it those that were inlined there, the innermost first. */
 void pprof_location(struct pprof *pprof, uint64_t id, uint64_t mapping, uint64_t address,
-                    uint64_t function);
+                    const uint64_t *functions, size_t count);
 
 /* A stack of COUNT locations, leaf first, with LABEL_COUNT labels (PPROF_LABELS_MAX at most). */
 void pprof_sample(struct pprof *pprof, const uint64_t *locations, size_t count, uint64_t samples,

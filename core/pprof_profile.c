@@ -226,11 +226,12 @@ static void frames_put(struct writing *work)
             continue;
         }
         uint64_t mapping, address = address_of(work, frame, &mapping);
-        pprof_location(&work->pprof, (uint64_t)i + 1, mapping, address,
-                       function_put(work, work->tree.numbers[i]));
+        const uint64_t function = function_put(work, work->tree.numbers[i]);
+        pprof_location(&work->pprof, (uint64_t)i + 1, mapping, address, &function, 1);
     }
-    pprof_function(&work->pprof, (uint64_t)work->tree.names + 1, FOLDED_LEFT_OUT);
-    pprof_location(&work->pprof, (uint64_t)count + 1, 0, 0, (uint64_t)work->tree.names + 1);
+    const uint64_t left_out = (uint64_t)work->tree.names + 1;
+    pprof_function(&work->pprof, left_out, FOLDED_LEFT_OUT);
+    pprof_location(&work->pprof, (uint64_t)count + 1, 0, 0, &left_out, 1);
 }
 
 /* ---- samples ---- */

@@ -67,7 +67,8 @@ static const struct view {
      "Writes the profile in another format.\n"
      "speedscope: JSON for https://www.speedscope.app, a profile for each thread.\n"
      "pprof: for `go tool pprof` and others; threads are labels, and so are the programs of\n"
-     "several files. A folded file says neither what it counts nor how often it was sampled:\n"
+     "several files; inlined functions are lines of one location. A folded file says neither what "
+     "it counts nor how often it was sampled:\n"
      "--unit us and --rate do.\n"
      "folded: of pprof files, the lines that flamegraph.pl reads.\n",
      1, ANY, view_convert},

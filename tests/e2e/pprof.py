@@ -60,6 +60,8 @@ class Pprof:
         self.mappings = {m[1]: m for m in map(message, parts.get(3, []))}
         self.functions = {f[1]: self.strings[f[2]] for f in map(message, parts.get(5, []))}
         self.locations = {entry[1]: entry for entry in map(message, parts.get(4, []))}
+        self.lines = {message(data)[1]: [message(line)[1] for number, line in fields(data) if number == 4]
+                      for data in parts.get(4, [])}
         expect(0 not in self.mappings.keys() | self.functions.keys() | self.locations.keys(), "ids")
         self.samples = [self.sample(data) for data in parts.get(2, [])]
 
@@ -76,7 +78,9 @@ class Pprof:
         return stack[::-1], labels, values
 
     def names(self, stack):
-        return tuple(self.functions[message(location[4])[1]] for location in stack)
+        """Root first; those inlined at a place stand behind its function, marked."""
+        return tuple(self.functions[function] + "_[i]" * (i > 0) for location in stack
+                     for i, function in enumerate(reversed(self.lines[location[1]])))
 
     def folded(self, value=0):
         """What the folded file would be: {(thread, label, function, ...): count}."""
@@ -90,19 +94,39 @@ class Pprof:
         return sum(values[value] for _, _, values in self.samples)
 
 
+def go_pprof(*arguments):
+    go = need("go")
+    environment = {**os.environ, "HOME": str(private_directory()), "GOFLAGS": "-mod=mod"}
+    told = subprocess.run([go, "tool", "pprof", *map(str, arguments)], capture_output=True, text=True,
+                          env=environment, timeout=100)
+    expect(told.returncode == 0, told.stderr)
+    return told.stdout
+
+
+def go_traces(path):
+    """{(thread, function, ...): samples} as `go tool pprof` reads it; what it calls inline is marked _[i]."""
+    found = Counter()
+    for block in re.split(r"^-+\+-+$", go_pprof("-traces", "-sample_index=samples", path), flags=re.M)[1:]:
+        labels, frames = {}, []
+        for line in block.strip("\n").splitlines():
+            label = re.match(r" *(\w+):  (.*)$", line)
+            if label and not frames:
+                labels[label[1]] = label[2]
+            else:  # the count stands in front of the leaf
+                frames.append((line[:10].strip(), re.sub(r" \(inline\)$", "_[i]", line[13:])))
+        if frames:
+            found[(labels["thread"], *(name for _, name in frames[::-1]))] += int(frames[0][0])
+    return found
+
+
 def go_top(path, kind, *arguments):
     """{function: (flat, cum)} as `go tool pprof` reads it, in the smallest unit of KIND."""
-    go = need("go")
     unit = {"samples": "", "cpu": "nanoseconds"}[kind]
-    environment = {**os.environ, "HOME": str(private_directory()), "GOFLAGS": "-mod=mod"}
-    told = subprocess.run([go, "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0",
-                           f"-sample_index={kind}", *([f"-unit={unit}"] if unit else []),
-                           *arguments, str(path)],
-                          capture_output=True, text=True, env=environment, timeout=100)
-    expect(told.returncode == 0, told.stderr)
+    told = go_pprof("-top", "-nodecount=0", "-nodefraction=0", f"-sample_index={kind}",
+                    *([f"-unit={unit}"] if unit else []), *arguments, path)
     found = {}
-    for line in told.stdout.splitlines():
+    for line in told.splitlines():
         row = re.match(r" *(\d+)(?:ns)? +\S+% +\S+% +(\d+)(?:ns)? +\S+%  (.*)$", line)
         if row:
-            found[re.sub(r" \(inline\)$", "", row[3])] = (int(row[1]), int(row[2]))
+            found[re.sub(r" \((partial-)?inline\)$", "", row[3])] = (int(row[1]), int(row[2]))
     return found

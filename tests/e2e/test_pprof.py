@@ -10,7 +10,7 @@ from collections import Counter
 
 from folded import Profile
 from harness import (COMMAND, ROOT, expect, main, near, private_directory, program, run, test)
-from pprof import Pprof, go_top
+from pprof import Pprof, go_top, go_traces
 from stacks import made_up, parsed, sums, view, write
 
 
@@ -25,10 +25,12 @@ def profiled(*command, **arguments):
 
 
 def of_functions(stacks, roots=1):
-    """{function: (self, total)} of stacks with so many frames in front of functions."""
+    """{function: (self, total)} of stacks with so many frames in front of functions, as go names them:
+    inlined ones, but where there is nothing that they were inlined into, like others."""
     functions = Counter()
     for stack, count in stacks.items():
-        functions[(None, *stack[roots:])] += count
+        first, *others = stack[roots:]
+        functions[(None, first, *(name.removesuffix("_[i]") for name in others))] += count
     own, total = sums(functions)
     return {name: (own[name], total[name]) for name in total}
 
@@ -206,6 +208,35 @@ def convert_to_pprof_and_back():
     wanted = of_functions(both, roots=2)
     expect(go_top(packed, "samples") == wanted, "go tool pprof of two")
     expect(go_top(packed, "samples", "-tagfocus=program=one") == of_functions(made_up(1)), "label")
+
+
+@test
+def inlined_functions_are_lines_of_their_callers():
+    """What a folded file marks; as go reads it, and back again to the letter."""
+    stacks = {("t", "work"): 5, ("t", "work", "sixty_[i]"): 7, ("t", "work", "sixty_[i]", "spin_[i]"): 60,
+              ("t", "work", "ten_[i]", "called", "spin_[i]"): 10, ("t", "other", "sixty_[i]"): 3, ("t", "sixty"): 2,
+              ("t", "sixty", "sixty_[i]", "sixty_[i]"): 1, ("u", "work", "sixty_[i]", "spin_[i]"): 4}
+    directory = private_directory()
+    folded, packed = write(directory / "a.folded", stacks), directory / "a.pb.gz"
+    view("convert", "--to", "pprof", "-o", packed, folded)
+    expect(parsed(view("convert", "--to", "folded", packed)) == stacks, "back")
+    expect(go_traces(packed) == stacks, f"{go_traces(packed)}")
+    expect(go_top(packed, "samples") == of_functions(stacks), f"{go_top(packed, 'samples')}")
+    functions = Pprof(packed).functions.values()
+    expect(sorted(functions) == ["called", "other", "sixty", "spin", "ten", "work"], f"{functions}")
+    locations = len(Pprof(packed).locations)
+    expect(locations == 8, f"{locations} locations")
+
+
+@test
+def marks_that_are_inlined_into_nothing():
+    """A mark with no function in front of it, a name that is a mark, and chains that never end come back."""
+    stacks = {("t", "lone_[i]"): 1, ("t", "_[i]"): 2, ("t", "f", "_[i]", "g"): 3,
+              ("t", "f", *(f"g{i}_[i]" for i in range(200))): 4}
+    directory = private_directory()
+    folded, packed = write(directory / "a.folded", stacks), directory / "a.pb.gz"
+    view("convert", "--to", "pprof", "-o", packed, folded)
+    expect(parsed(view("convert", "--to", "folded", packed)) == stacks, "back")
 
 
 @test

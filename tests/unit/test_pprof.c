@@ -58,11 +58,13 @@ TEST(functions_and_locations)
     static const char expected[] =
         "\x32\x04main\x2a\x04\x08\x01\x10\x0a"                     /* function 1: string 10 */
         "\x22\x0c\x08\x07\x10\x03\x18\x80\x80\x01\x22\x02\x08\x01" /* location 7 */
-        "\x22\x06\x08\x08\x22\x02\x08\x01";                        /* 8: no mapping, address 0 */
+        "\x22\x06\x08\x08\x22\x02\x08\x01"                         /* 8: no mapping, address 0 */
+        "\x22\x0a\x08\x09\x22\x02\x08\x02\x22\x02\x08\x01";        /* 9: 2 inlined into 1 */
     begin();
     pprof_function(&pprof, 1, "main");
-    pprof_location(&pprof, 7, 3, 0x4000, 1);
-    pprof_location(&pprof, 8, 0, 0, 1);
+    pprof_location(&pprof, 7, 3, 0x4000, (uint64_t[]){1}, 1);
+    pprof_location(&pprof, 8, 0, 0, (uint64_t[]){1}, 1);
+    pprof_location(&pprof, 9, 0, 0, (uint64_t[]){2, 1}, 2);
     check_rest(expected, sizeof expected - 1);
 }
 
