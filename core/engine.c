@@ -25,6 +25,7 @@ int engine_open_timer(struct event *event, struct timers *timers, pid_t tid, uin
     *event = (struct event){.timer = slot, .fd = -1};
     if (slot == NULL)
         return error;
+    event->id = timer_slot_life(slot);
     event->mapping = slot->mapping;
     event->mapping_bytes = slot->mapping_bytes;
     return 0;
@@ -35,13 +36,18 @@ int engine_enable(const struct event *event, struct timers *timers)
     return event->timer != NULL ? timer_slot_arm(timers, event->timer) : event_enable(event);
 }
 
+bool engine_is_alive(const struct event *event)
+{
+    return event->timer == NULL || timer_slot_is_alive(event->timer, (uint32_t)event->id);
+}
+
 void engine_close(struct event *event)
 {
     if (event->timer == NULL) {
         event_close(event);
         return;
     }
-    timer_slot_release(event->timer);
+    timer_slot_release(event->timer, (uint32_t)event->id);
     *event = (struct event){.fd = -1};
 }
 

@@ -30,6 +30,9 @@ int engine_open_timer(struct event *event, struct timers *timers, pid_t tid, uin
 int engine_enable(const struct event *event, struct timers *timers);
 void engine_close(struct event *event);
 
+/* Is it still what its thread opened? A timer's ends with the session. */
+bool engine_is_alive(const struct event *event);
+
 /* The period of one sample: of RATE_HZ, or the shortest that the engine can do. */
 uint64_t engine_period_ns(const struct event_traits *traits, unsigned rate_hz);
 

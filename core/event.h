@@ -40,7 +40,7 @@ struct event_shape {
 struct event {
     struct timer_slot *timer; /* NULL: the kernel; else what there is instead, see engine.h */
     int fd;
-    uint64_t id;          /* the kernel's number of the event, see event_id */
+    uint64_t id;          /* the kernel's number of the event, see event_id; the timer's life */
     void *mapping;        /* control page, then the ring, a power of two and no smaller */
     size_t mapping_bytes; /* of both */
 };

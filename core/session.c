@@ -21,6 +21,8 @@
 #define PAUSE_WAIT_NS    1000000000u
 #define FOLLOW_WAIT_NS   1000000000u
 #define ANSWER_PART_NS   20000000u
+#define BIRTHS_PART_NS   100000u
+#define BIRTHS_PARTS     200u
 
 static void tell(const struct session *session, const char *line)
 {
@@ -312,6 +314,15 @@ void session_end(struct session *session)
     session->app_pid = 0;
 }
 
+/* Lets threads that are at their births or ends get done with these, which the machine may keep
+ * them from. */
+static void births_wait(const struct session *session)
+{
+    const struct timespec part = {0, BIRTHS_PART_NS};
+    for (unsigned i = 0; i < BIRTHS_PARTS && mailbox_has_reserved(&session->mailbox); i++)
+        sys5(SYS_ppoll, NULL, 0, &part, NULL, 0);
+}
+
 int session_stop(struct session *session)
 {
     if (!session_is_mine(session))
@@ -323,6 +334,7 @@ int session_stop(struct session *session)
         return result;
     helper_free(&session->helper);
     quiet_resign(&session->quiet);
+    births_wait(session);
     session_discard_births(session);
     timers_close(&session->timers);
     session->helper.pause_wanted = 0;

@@ -118,6 +118,8 @@ static struct thread *entry_for_birth(struct threads *threads, pid_t tid, uint64
 struct thread *threads_admit(struct threads *threads, const struct birth *birth, uint64_t now_ns)
 {
     struct event event = birth->event;
+    if (!engine_is_alive(&event)) /* it will be asked for a new one */
+        event = (struct event){.fd = -1};
     struct thread *thread = entry_for_birth(threads, birth->tid, now_ns);
     if (thread == NULL || thread->settled) {
         engine_close(&event);

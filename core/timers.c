@@ -243,19 +243,38 @@ static int slot_follow_signal(struct timers *timers, struct timer_slot *slot)
     return slot_create_timer(timers, slot, slot->writer.tid);
 }
 
+/* An ACTIVE slot whose state is WORD is the caller's, BUSY, until slot_leave. False: it is in other
+ * hands. */
+static bool slot_enter(struct timer_slot *slot, uint32_t word)
+{
+    return STATE_OF(word) == SLOT_ACTIVE &&
+           slot_change(slot, word, WORD(GENERATION(word), SLOT_BUSY));
+}
+
+/* The slot that the caller has had in STATE is ACTIVE; or, where it was released meanwhile, FREE:
+ * false then. */
+static bool slot_leave(struct timer_slot *slot, enum slot_state state)
+{
+    uint32_t generation = GENERATION(__atomic_load_n(&slot->state, __ATOMIC_RELAXED));
+    if (slot_change(slot, WORD(generation, state), WORD(generation, SLOT_ACTIVE)))
+        return true;
+    slot_end_timer(slot);
+    slot_free(slot);
+    return false;
+}
+
 int timer_slot_arm(struct timers *timers, struct timer_slot *slot)
 {
     uint32_t generation = GENERATION(__atomic_load_n(&slot->state, __ATOMIC_RELAXED));
-    uint32_t active = WORD(generation, SLOT_ACTIVE);
     slot->base_cpu_ns = sys_clock_ns(TIMERS_CLOCK(slot->writer.tid));
-    __atomic_store_n(&slot->state, active, __ATOMIC_SEQ_CST);
     /* Whoever changes the signal sees that we are active, or we see the new signal. */
-    if (slot_change(slot, active, WORD(generation, SLOT_BUSY))) {
-        slot_follow_signal(timers, slot);
-        slot_change(slot, WORD(generation, SLOT_BUSY), active);
-    }
+    if (!slot_leave(slot, SLOT_TAKEN) || !slot_enter(slot, WORD(generation, SLOT_ACTIVE)))
+        return -ECANCELED;
+    slot_follow_signal(timers, slot);
     /* Anywhere in the first period; within a tick the tick itself is as good as drawn by lot. */
-    return slot_set_time(slot, slot->random % slot->period_ns + 1);
+    int result = slot_set_time(slot, slot->random % slot->period_ns + 1);
+    slot_leave(slot, SLOT_BUSY);
+    return result;
 }
 
 static void period_redraw(struct timer_slot *slot)
@@ -310,25 +329,22 @@ bool timers_on_signal(struct timers *timers, const siginfo_t *info, const void *
     if (info->si_code != SI_TIMER)
         return false;
     struct timer_slot *slot = slot_of(timers, info, &word);
-    uint32_t busy = WORD(GENERATION(word), SLOT_BUSY);
     /* One that comes late, of a timer that has been ended, is no concern of anybody's. */
-    if (slot == NULL || STATE_OF(word) != SLOT_ACTIVE || !slot_change(slot, word, busy))
+    if (slot == NULL || !slot_enter(slot, word))
         return true;
     take_sample(slot, context);
-    if (!slot_change(slot, busy, word)) { /* it is CLOSING */
-        slot_end_timer(slot);
-        slot_free(slot);
-    }
+    slot_leave(slot, SLOT_BUSY);
     return true;
 }
 
-static struct timer_slot *slot_of_thread(struct timers *timers, pid_t tid)
+/* The thread's slot, with its state word. */
+static struct timer_slot *slot_of_thread(struct timers *timers, pid_t tid, uint32_t *word)
 {
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < used; i++) {
         struct timer_slot *slot = &timers->slots[i];
-        if (STATE_OF(__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE)) != SLOT_FREE &&
-            slot->writer.tid == tid)
+        *word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+        if (STATE_OF(*word) != SLOT_FREE && slot->writer.tid == tid)
             return slot;
     }
     return NULL;
@@ -349,11 +365,12 @@ void timers_ask(struct timers *timers, pid_t tid)
 
 pid_t timers_take_asked(struct timers *timers)
 {
+    uint32_t word;
     for (unsigned i = 0; i < TIMERS_ASKED; i++) {
         if (__atomic_load_n(&timers->asked[i], __ATOMIC_RELAXED) == 0)
             continue;
         pid_t tid = __atomic_exchange_n(&timers->asked[i], 0, __ATOMIC_ACQUIRE);
-        if (tid != 0 && slot_of_thread(timers, tid) == NULL)
+        if (tid != 0 && slot_of_thread(timers, tid, &word) == NULL)
             return tid;
     }
     return 0;
@@ -361,11 +378,13 @@ pid_t timers_take_asked(struct timers *timers)
 
 void timers_leave(struct timers *timers, pid_t tid)
 {
-    struct timer_slot *slot = slot_of_thread(timers, tid);
-    if (slot == NULL)
+    uint32_t word;
+    struct timer_slot *slot = slot_of_thread(timers, tid, &word);
+    if (slot == NULL || !slot_enter(slot, word))
         return;
     slot_end_timer(slot); /* what was pending has been delivered when the call returns */
     ring_writer_put_end(&slot->writer, sys_clock_ns(CLOCK_MONOTONIC));
+    slot_leave(slot, SLOT_BUSY);
 }
 
 /* The slot's thread may be in its handler, for some us or while others have the processor. */
@@ -373,19 +392,15 @@ static void slot_move(struct timers *timers, struct timer_slot *slot)
 {
     for (unsigned i = 0; i < MOVE_TRIES; i++) {
         uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_SEQ_CST);
-        uint32_t busy = WORD(GENERATION(word), SLOT_BUSY);
         if (STATE_OF(word) < SLOT_ACTIVE)
             return;
-        if (STATE_OF(word) != SLOT_ACTIVE || !slot_change(slot, word, busy)) {
+        if (!slot_enter(slot, word)) {
             sys0(SYS_sched_yield);
             continue;
         }
         if (slot_follow_signal(timers, slot) == 0)
             slot_set_time(slot, slot->period_ns);
-        if (!slot_change(slot, busy, word)) {
-            slot_end_timer(slot);
-            slot_free(slot);
-        }
+        slot_leave(slot, SLOT_BUSY);
         return;
     }
     sys1(SYS_timer_delete, slot->timer); /* better no samples than a signal to the app */
@@ -428,13 +443,29 @@ void timers_silence(struct timers *timers, bool silent)
     }
 }
 
-void timer_slot_release(struct timer_slot *slot)
+uint32_t timer_slot_life(const struct timer_slot *slot)
+{
+    return GENERATION(__atomic_load_n(&slot->state, __ATOMIC_RELAXED));
+}
+
+/* Is that the state of a slot in LIFE that nobody has released? */
+static bool word_is_alive(uint32_t word, uint32_t life)
+{
+    return GENERATION(word) == life && STATE_OF(word) != SLOT_FREE &&
+           STATE_OF(word) != SLOT_CLOSING;
+}
+
+bool timer_slot_is_alive(const struct timer_slot *slot, uint32_t life)
+{
+    return word_is_alive(__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE), life);
+}
+
+void timer_slot_release(struct timer_slot *slot, uint32_t life)
 {
     uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-    while (STATE_OF(word) != SLOT_FREE && STATE_OF(word) != SLOT_CLOSING) {
-        bool busy = STATE_OF(word) == SLOT_BUSY;
-        uint32_t next =
-            busy ? WORD(GENERATION(word), SLOT_CLOSING) : WORD(GENERATION(word) + 1, SLOT_FREE);
+    while (word_is_alive(word, life)) {
+        bool is_used = STATE_OF(word) != SLOT_ACTIVE;
+        uint32_t next = is_used ? WORD(life, SLOT_CLOSING) : WORD(life + 1, SLOT_FREE);
         if (slot_change(slot, word, next))
             return;
         word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
@@ -454,7 +485,7 @@ void timers_close(struct timers *timers)
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < used; i++) {
         struct timer_slot *slot = &timers->slots[i];
-        timer_slot_release(slot);
+        timer_slot_release(slot, timer_slot_life(slot));
         uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
         if (STATE_OF(word) != SLOT_FREE ||
             !slot_change(slot, word, WORD(GENERATION(word), SLOT_TAKEN)))

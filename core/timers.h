@@ -7,10 +7,10 @@
  * most. That costs no CPU time in the sum: a sample says how much its thread has used by then.
  *
  * A slot goes FREE -> TAKEN (a thread makes it ready for itself or another) -> ACTIVE <-> BUSY (the
- * thread is in the handler) -> FREE (by the helper, once the thread is gone; where the thread is at
- * it, CLOSING comes between, and the thread frees it). Whoever has it in TAKEN or BUSY owns all its
- * other fields; in ACTIVE the ring's reading side is the helper's. A slot keeps its ring for the
- * next thread.
+ * thread is in the handler, or at its end) -> FREE (by the helper, once the thread is gone; where
+ * somebody has it in TAKEN or BUSY, CLOSING comes between, and that one frees it). Whoever has it
+ * in TAKEN or BUSY owns all its other fields, and its ring stays; in ACTIVE the ring's reading side
+ * is the helper's. A slot keeps its ring for the next thread.
  *
  * All but timer_slot_release runs in the app's threads. No libc, no allocation but mmap, no lock;
  * errno stays as it is.
@@ -72,7 +72,8 @@ int timers_prepare(struct timers *timers);
 struct timer_slot *timers_open(struct timers *timers, pid_t tid, uint64_t period_ns,
                                uint64_t random, int *error);
 
-/* Starts it: what the thread uses from now on counts. 0 or -errno. */
+/* Starts it: what the thread uses from now on counts. 0 or -errno: -ECANCELED: the slot has been
+ * released. */
 int timer_slot_arm(struct timers *timers, struct timer_slot *slot);
 
 /*
@@ -103,14 +104,22 @@ void timers_give_up_signal(struct timers *timers, int signal);
 /* No more signals come, or they come again: the timers of all threads. */
 void timers_silence(struct timers *timers, bool silent);
 
-/* In the helper: the slot is free for another thread. Its ring must not be read any more. */
-void timer_slot_release(struct timer_slot *slot);
+/* Which life of the slot this is, for whoever has it in TAKEN. */
+uint32_t timer_slot_life(const struct timer_slot *slot);
+
+/* In the helper: has that life not ended? A thread may tell of a slot that is no longer its own,
+ * where a session ended during its birth. */
+bool timer_slot_is_alive(const struct timer_slot *slot, uint32_t life);
+
+/* In the helper: the slot, in this life, is free for another thread. Its ring must not be read any
+ * more. */
+void timer_slot_release(struct timer_slot *slot, uint32_t life);
 
 /* In the child of a fork, which has neither the timers nor the rings. The handler stays. */
 void timers_forget(struct timers *timers);
 
 /* At a session's end, where the process goes on: ends all timers, and unmaps the rings of which no
- * thread is in the midst of a sample. */
+ * thread is in the midst of a sample, of its birth or of its end. */
 void timers_close(struct timers *timers);
 
 #endif

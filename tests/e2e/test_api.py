@@ -129,6 +129,15 @@ def test_start_and_stop_leave_nothing():
     measured(left_out < 0.02 * total, f"{left_out} samples between stop and start")
 
 
+@test(each=["perf", "timer"])
+def test_cycles_while_threads_come_and_go(engine):
+    """At their births and ends threads have the rings in hand that a stop takes away."""
+    result = run(api(), "churn", 400, options={"ENABLED": "no", "ENGINE": engine})
+    expect(result.status == 0 and result.stderr == b"", str(result))
+    found = re.fullmatch(rb"mappings (\d+)\n", result.stdout)
+    expect(found is not None and int(found[1]) < 60, f"{result.stdout!r}")
+
+
 @test
 def test_dormant():
     """Loaded and not enabled: nothing at all, until it is started."""

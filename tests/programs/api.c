@@ -1,6 +1,6 @@
 /*
  * Uses the calls of selfsample.h in the way that argv[1] names. What it prints does not depend on
- * whether the library is there, but for `fast`, `price`, `errors` and `cycles`.
+ * whether the library is there, but for `fast`, `price`, `errors`, `cycles` and `churn`.
  * Build: -pthread
  */
 #include "burn.h"
@@ -157,6 +157,45 @@ static int cycles(int times)
            (int)waitpid(-1, NULL, WNOHANG | __WALL));
     fflush(stdout);
     _exit(0);
+}
+
+static uint32_t churn_is_over;
+
+static void *nothing(void *unused)
+{
+    return unused;
+}
+
+static void *make_threads(void *unused)
+{
+    while (__atomic_load_n(&churn_is_over, __ATOMIC_RELAXED) == 0) {
+        pthread_t threads[4];
+        for (int i = 0; i < 4; i++)
+            pthread_create(&threads[i], NULL, nothing, NULL);
+        for (int i = 0; i < 4; i++)
+            pthread_join(threads[i], NULL);
+    }
+    return unused;
+}
+
+/* Starts and stops argv[2] times, while threads come and go; prints how many mappings that left. */
+static int churn(int times)
+{
+    pthread_t makers[3];
+    int lines = lines_of("/proc/self/maps");
+    for (int i = 0; i < 3; i++)
+        pthread_create(&makers[i], NULL, make_threads, NULL);
+    for (int i = 0; i < times; i++) {
+        check(selfsample_start(), "start");
+        usleep(2000);
+        int stopped = selfsample_stop();
+        check(stopped == -ENODATA ? 0 : stopped, "stop");
+    }
+    __atomic_store_n(&churn_is_over, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 3; i++)
+        pthread_join(makers[i], NULL);
+    printf("mappings %d\n", lines_of("/proc/self/maps") - lines);
+    return 0;
 }
 
 static void *call_all(void *number)
@@ -384,6 +423,8 @@ int main(int argc, char **argv)
             return ways[i].run();
     if (strcmp(how, "cycles") == 0)
         return cycles((int)argument(argc, argv, 2, 100));
+    if (strcmp(how, "churn") == 0)
+        return churn((int)argument(argc, argv, 2, 300));
     printf("version %s\n", selfsample_version() != NULL ? selfsample_version() : "none");
     return 0;
 }

@@ -109,7 +109,7 @@ TEST(a_thread_that_computes_is_sampled_at_ticks)
     timers_leave(&timers, own_tid());
     seen = drain(slot);
     CHECK_U64(seen.ends, 1);
-    timer_slot_release(slot);
+    timer_slot_release(slot, timer_slot_life(slot));
 }
 
 TEST(longer_periods_are_kept_on_the_average)
@@ -121,7 +121,7 @@ TEST(longer_periods_are_kept_on_the_average)
     timers_leave(&timers, own_tid());
     struct seen seen = drain(slot);
     CHECK(seen.samples > 35 && seen.samples < 65);
-    timer_slot_release(slot);
+    timer_slot_release(slot, timer_slot_life(slot));
 }
 
 TEST(a_slot_and_its_ring_are_taken_again)
@@ -131,7 +131,7 @@ TEST(a_slot_and_its_ring_are_taken_again)
     void *mapping = first->mapping;
     timer_slot_arm(&timers, first);
     burn_ms(30);
-    timer_slot_release(first);
+    timer_slot_release(first, timer_slot_life(first));
     burn_ms(30); /* its timer runs on, and its signals are nobody's */
     struct timer_slot *again = open_own(PERIOD_NS);
     REQUIRE(again == first && again->mapping == mapping);
@@ -140,7 +140,33 @@ TEST(a_slot_and_its_ring_are_taken_again)
     burn_ms(60);
     CHECK(drain(again).samples > 0);
     timers_leave(&timers, own_tid());
-    timer_slot_release(again);
+    timer_slot_release(again, timer_slot_life(again));
+}
+
+/* A session ends while a thread is at its birth: the slot is the thread's until it is done. */
+TEST(a_slot_that_is_released_before_its_timer_begins)
+{
+    struct timer_slot *slot = open_own(PERIOD_NS);
+    REQUIRE(slot != NULL);
+    void *mapping = slot->mapping;
+    uint32_t life = timer_slot_life(slot);
+    CHECK(timer_slot_is_alive(slot, life));
+    timer_slot_release(slot, life);
+    CHECK(!timer_slot_is_alive(slot, life));
+    timers_close(&timers);
+    CHECK(slot->mapping == mapping);
+    CHECK_I64(timer_slot_arm(&timers, slot), -ECANCELED);
+    CHECK(!slot->has_timer);
+    timers_leave(&timers, own_tid());
+    CHECK_U64(drain(slot).ends, 0);
+    struct timer_slot *again = open_own(PERIOD_NS);
+    REQUIRE(again == slot);
+    timer_slot_release(again, life); /* by who still thinks of its last life */
+    CHECK_I64(timer_slot_arm(&timers, again), 0);
+    timers_leave(&timers, own_tid());
+    timer_slot_release(again, timer_slot_life(again));
+    timers_close(&timers);
+    CHECK(again->mapping == NULL);
 }
 
 TEST(silence_and_its_end)
@@ -156,7 +182,7 @@ TEST(silence_and_its_end)
     burn_ms(60);
     CHECK(drain(slot).samples > 0);
     timers_leave(&timers, own_tid());
-    timer_slot_release(slot);
+    timer_slot_release(slot, timer_slot_life(slot));
 }
 
 static void *other_thread(void *tid)
@@ -190,7 +216,7 @@ TEST(another_thread_can_be_given_a_timer)
     struct seen seen = drain(slot);
     CHECK(seen.samples > 0);
     CHECK_U64(seen.names, 1);
-    timer_slot_release(slot);
+    timer_slot_release(slot, timer_slot_life(slot));
 }
 
 TEST(signals_from_elsewhere_are_not_ours)
@@ -204,7 +230,7 @@ TEST(signals_from_elsewhere_are_not_ours)
     foreign = 0;
     timer_slot_arm(&timers, slot);
     timers_leave(&timers, own_tid());
-    timer_slot_release(slot);
+    timer_slot_release(slot, timer_slot_life(slot));
 }
 
 TEST(a_signal_that_is_used_or_blocked_is_not_chosen)
@@ -257,7 +283,7 @@ TEST(a_signal_that_the_app_wants_is_given_up)
     burn_ms(60);
     CHECK(drain(slot).samples > 0);
     timers_leave(&timers, own_tid());
-    timer_slot_release(slot);
+    timer_slot_release(slot, timer_slot_life(slot));
 }
 
 TEST(where_all_other_signals_are_used_the_timers_end)
