@@ -1,6 +1,8 @@
 /* Writes a session's results. Runs in the helper. */
 #include "publish.h"
 
+#include <string.h>
+
 #include "engine.h"
 #include "message.h"
 #include "places.h"
@@ -114,8 +116,21 @@ void publisher_init(struct publisher *publisher, struct session *session,
     report_write(publisher, &line);
 }
 
-/* A line for the user: at once where stderr could be kept, else left for the app to say at its end.
- */
+/* Leaves LINES for the app to say at its end, behind those that wait already. A series of files may
+ * bring the same again and again. */
+static void notice_leave(struct session *session, const char *lines)
+{
+    size_t waiting = strlen(session->notice), length = strlen(lines);
+    if (length <= waiting && memcmp(session->notice + waiting - length, lines, length) == 0)
+        return;
+    struct text text = {
+        .start = session->notice, .size = sizeof session->notice, .length = waiting};
+    if (waiting != 0)
+        text_put_char(&text, '\n');
+    text_put(&text, lines);
+}
+
+/* Lines for the user: at once where stderr could be kept, else by the app. */
 static void notice(struct publisher *publisher, const char *lines)
 {
     struct session *session = publisher->session;
@@ -123,8 +138,7 @@ static void notice(struct publisher *publisher, const char *lines)
         message_write(2, lines);
         return;
     }
-    struct text text = text_over(session->notice, sizeof session->notice);
-    text_put(&text, lines);
+    notice_leave(session, lines);
 }
 
 /* Gets publisher->out ready for a writing. 0 or -errno. */

@@ -295,7 +295,7 @@ static int finish(struct session *session, enum session_finish how)
     int result = done ? 0 : ended ? -EOWNERDEAD : -ETIMEDOUT;
     if (session->notice[0] != '\0')
         tell(session, session->notice);
-    else if (result == -ETIMEDOUT)
+    if (result == -ETIMEDOUT)
         tell(session, "selfsample: the helper is stuck; the profile may be missing");
     else if (result == -EOWNERDEAD)
         tell(session, "selfsample: the helper was killed; the profile since the last checkpoint "

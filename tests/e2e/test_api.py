@@ -190,6 +190,15 @@ def test_errors():
 
 
 @test
+def test_lines_that_the_program_has_to_say():
+    """Where stderr is a pipe the helper leaves all it has to tell to the program."""
+    result = run(api(), "errors", options={"OUT": "/nonexistent/x"})
+    expect(result.status == 0, str(result))
+    for line in b"more than 1024 different labels", b"/nonexistent/x: the profile can't be written":
+        expect(line in result.stderr, f"{line!r} is missing: {result.stderr!r}")
+
+
+@test
 def test_without_the_library():
     result = bare(api(), "errors")
     values = {line.rsplit(b" ", 1)[1] for line in result.stdout.splitlines()}
