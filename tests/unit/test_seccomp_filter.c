@@ -16,6 +16,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -167,21 +168,36 @@ TEST(the_parent_is_left_as_it_is)
     CHECK_I64(prctl(PR_GET_SECCOMP, 0, 0, 0, 0), 0);
 }
 
-/* In a child: a filter that answers perf_event_open with ACTION, then the question. */
-static int inherited(uint32_t action)
+static void nothing(int signal)
+{
+    (void)signal;
+}
+
+/* Signals, each of which interrupts a wait. */
+static void interrupt_often(void)
+{
+    const struct sigaction action = {.sa_handler = nothing};
+    const struct itimerval often = {{0, 200}, {0, 200}};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+}
+
+/* In a child: a filter that answers CALL with ACTION, then the question. */
+static int inherited(int call, uint32_t action)
 {
     int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         struct sock_filter code[] = {
             BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
             BPF_STMT(BPF_RET | BPF_K, action),
             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
         };
         const struct sock_fprog program = {.len = 4, .filter = code};
         const struct rlimit no_core = {0, 0};
         setrlimit(RLIMIT_CORE, &no_core);
+        interrupt_often();
         bool filtered = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
                         sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
         sys1(SYS_exit_group, filtered ? seccomp_filter_inherited_kills() : 126);
@@ -193,13 +209,25 @@ static int inherited(uint32_t action)
 
 TEST(inherited_filters_are_tried_by_a_child)
 {
-    int kills = inherited(SECCOMP_RET_KILL_PROCESS);
+    int kills = inherited(SYS_perf_event_open, SECCOMP_RET_KILL_PROCESS);
     if (kills == 126)
         SKIP("no seccomp filters here");
     CHECK_I64(kills, 1);
-    CHECK_I64(inherited(SECCOMP_RET_KILL_THREAD), 1);
-    CHECK_I64(inherited(SECCOMP_RET_TRAP), 1);
-    CHECK_I64(inherited(SECCOMP_RET_ERRNO | EPERM), 0);
+    CHECK_I64(inherited(SYS_perf_event_open, SECCOMP_RET_KILL_THREAD), 1);
+    CHECK_I64(inherited(SYS_perf_event_open, SECCOMP_RET_TRAP), 1);
+    CHECK_I64(inherited(SYS_perf_event_open, SECCOMP_RET_ERRNO | EPERM), 0);
     CHECK_I64(seccomp_filter_inherited_kills(), 0);
     CHECK(waitpid(-1, NULL, __WALL) == -1 && errno == ECHILD);
+}
+
+/* Those that the app's threads make alone, too. */
+TEST(every_call_is_tried)
+{
+    static const int calls[] = {SYS_futex,           SYS_waitid,           SYS_readlinkat,
+                                SYS_timer_delete,    SYS_clock_getres,     SYS_sched_yield,
+                                SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo};
+    if (inherited(SYS_futex, SECCOMP_RET_KILL_PROCESS) == 126)
+        SKIP("no seccomp filters here");
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        CHECK_I64(inherited(calls[i], SECCOMP_RET_KILL_PROCESS), 1);
 }
