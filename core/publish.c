@@ -39,6 +39,8 @@ static void engine_put(struct publisher *publisher)
     const struct session *session = publisher->session;
     struct text text = text_over(publisher->engine, sizeof publisher->engine);
     engine_describe(&text, &session->traits, session->paranoid);
+    if (!session->traits.by_timer && publisher->collector->threads.timed != 0)
+        text_put(&text, " and timers"); /* for threads that could have no event */
     if (session->config.libunwind && session->library.address_space == NULL)
         text_put(&text, " without libunwind");
     if (session->helper.kind == HELPER_THREAD)
@@ -279,6 +281,7 @@ static struct summary summarize(const struct publisher *publisher, uint64_t app_
         .threads = collector->threads.total,
         .uncovered_threads = collector->threads.uncovered,
         .thinned_threads = collector->threads.thinned,
+        .throttled = collector->throttled,
         .engine = publisher->engine,
         .rate_hz = engine_rate_hz(session->period_ns),
         .kernel_frames = traits->kernel_frames,
@@ -556,6 +559,7 @@ void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
 {
     int error = has_nothing(publisher, app_cpu_ns) ? -ENODATA : write_last(publisher);
     bool sampled = publisher->collector->profile.samples > 0;
+    engine_put(publisher);
     struct summary summary = summarize(publisher, app_cpu_ns);
     if (error == -ENODATA) {
         if (publisher->out != NULL)

@@ -77,6 +77,7 @@ void summary_report(const struct summary *summary, struct text *text)
     put_number(text, "threads", summary->threads);
     put_number(text, "uncovered", summary->uncovered_threads);
     put_number(text, "thinned", summary->thinned_threads);
+    put_number(text, "throttled", summary->throttled);
     put_number(text, "own_ns", summary->own_ns);
     put_number(text, "rate_hz", summary->rate_hz);
     put_number(text, "helper_cpu_ns", summary->helper_cpu_ns);
@@ -149,6 +150,11 @@ static void print_quality(const struct summary *summary, struct text *text)
         text_put(text, "; ");
         put_count(text, summary->thinned_threads, "short thread");
         text_put(text, " represented by others");
+    }
+    if (summary->throttled != 0) {
+        text_put(text, "; throttled ");
+        put_count(text, summary->throttled, "time");
+        text_put(text, " by the kernel");
     }
     text_put_char(text, '\n');
 }

@@ -7,8 +7,8 @@
  *     start pid=N program=NAME
  *     part pid=N file=PATH
  *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N kernel_ns=N whole=N truncated=N lost=N
- *         threads=N uncovered=N thinned=N own_ns=N rate_hz=N helper_cpu_ns=N arena_bytes=N
- *         engine=NAME kernel=yes|no [kernel_reason=TEXT] program=NAME too_short=yes|no
+ *         threads=N uncovered=N thinned=N throttled=N own_ns=N rate_hz=N helper_cpu_ns=N
+ * arena_bytes=N engine=NAME kernel=yes|no [kernel_reason=TEXT] program=NAME too_short=yes|no
  *         [error=TEXT] file=PATH
  *
  * A part is a file of a series that was written, the last one as well. An end is one line. The last
@@ -44,6 +44,7 @@ struct summary {
     uint64_t threads; /* that were profiled */
     uint64_t uncovered_threads;
     uint64_t thinned_threads; /* too many and too short: represented by others */
+    uint64_t throttled;       /* how often the kernel held the sampling back */
 
     const char *engine;
     uint64_t rate_hz;

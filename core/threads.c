@@ -136,6 +136,7 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
     thread->birth_nominal_ns =
         thread->by_timer ? birth->period_ns
                          : sampling_birth_nominal_ns(threads->plan.period_ns, birth->one_in);
+    threads->timed += thread->by_timer;
     threads->own_ns += birth->own_ns;
     thread->birth_cpu_ns = thread->base_cpu_ns = birth->cpu_ns;
     /* Another library's wrapper of the thread's function has computed: more than libc's few us. */

@@ -100,6 +100,7 @@ struct threads {
     uint64_t total;     /* ever profiled */
     uint64_t uncovered; /* ever without an event for good */
     uint64_t thinned;   /* passed over at their birth, and represented by others */
+    uint64_t timed;     /* had a timer */
     uint64_t own_ns;    /* CPU time of the threads that our part of their births took */
 };
 

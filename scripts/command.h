@@ -153,7 +153,7 @@ struct report {
     pid_t pid;
     bool ended;
     char program[64];
-    uint64_t samples, lost, whole, truncated, uncovered, thinned;
+    uint64_t samples, lost, whole, truncated, uncovered, thinned, throttled;
     uint64_t rate_hz; /* that was had: one count of a file is a period of it */
     uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
     char engine[256];

@@ -183,6 +183,7 @@ static void report_fill(struct report *report, const char *line)
     report->truncated = number_find(line, "truncated");
     report->uncovered = number_find(line, "uncovered");
     report->thinned = number_find(line, "thinned");
+    report->throttled = number_find(line, "throttled");
     report->rate_hz = number_find(line, "rate_hz");
     report->own_ns = number_find(line, "own_ns");
     report->cpu_seen_ns = number_find(line, "cpu_seen_ns");

@@ -22,7 +22,7 @@ enum {
 struct totals {
     size_t processes, too_short, files, errors, without_kernel;
     uint64_t too_short_ns; /* their CPU time */
-    uint64_t samples, lost, whole, truncated, uncovered, thinned;
+    uint64_t samples, lost, whole, truncated, uncovered, thinned, throttled;
     uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
     uint64_t rate_hz;          /* of the first process */
     bool rates_differ;         /* from that */
@@ -46,6 +46,7 @@ static void totals_add(struct totals *totals, const struct report *report)
     totals->truncated += report->truncated;
     totals->uncovered += report->uncovered;
     totals->thinned += report->thinned;
+    totals->throttled += report->throttled;
     totals->own_ns += report->own_ns;
     totals->cpu_seen_ns += report->cpu_seen_ns;
     totals->cpu_clock_ns += report->cpu_clock_ns;
@@ -121,6 +122,8 @@ static void tell_counts(const struct totals *totals)
          share(totals->whole, totals->whole + totals->truncated), totals->lost, totals->uncovered);
     if (totals->thinned != 0)
         tell("short threads that others of their kind represent: %" PRIu64, totals->thinned);
+    if (totals->throttled != 0)
+        tell("times that the kernel throttled the sampling: %" PRIu64, totals->throttled);
     tell_means(totals);
 }
 

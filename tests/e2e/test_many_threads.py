@@ -1,9 +1,17 @@
 #!/usr/bin/env python3
 """Many threads, at once and one after the other."""
 
+import os
 import re
+from pathlib import Path
 
-from harness import EVERYONE, both, check_sum, expect, main, measured, near, near_ms, program, run, test
+from harness import (EVERYONE, USER_MEMLOCK_BYTES, both, check_sum, expect, main, measured, near,
+                     near_ms, program, run, test)
+
+# What a user may lock, and what the smallest ring takes of it.
+GRANTED_KB = int(Path("/proc/sys/kernel/perf_event_mlock_kb").read_text())
+LOCKED_BYTES = USER_MEMLOCK_BYTES + GRANTED_KB * 1024 * os.cpu_count()
+LEAST_RING_BYTES = 5 * 4096
 
 
 @test(each=EVERYONE)
@@ -20,7 +28,7 @@ def test_two_hundred_threads(who):
 
 @test
 def test_a_thousand_threads_with_little_locked_memory():
-    """As an ordinary user: rings shrink, and who gets none is counted; nothing is silent."""
+    """As an ordinary user: rings shrink, who gets none has a timer, and the summary says so."""
     with EVERYONE[2].active():
         result = run(program("burners"), 1000, 8, user=True, clock=True, timeout=100,
                      options={"UNIT": "us", "SUMMARY": "yes"})
@@ -29,15 +37,15 @@ def test_a_thousand_threads_with_little_locked_memory():
     uncovered = int(re.search(r"([0-9]+) threads? not covered", summary).group(1))
     threads = int(re.search(r"in ([0-9]+) threads", summary).group(1))
     expect(1001 <= threads <= 1100, summary)  # one that lost its ring may be found anew
-    expect("engine: " in summary, summary)
+    engine = "perf and timers" if LOCKED_BYTES < 1000 * LEAST_RING_BYTES / 2 else "perf"
+    measured(f"engine: {engine}" in summary and uncovered <= 10, summary)
     profile = result.profile
     seen = len([t for t in profile.threads() if t.startswith("burner-")])
     # A thread may end before its name is known: some stand together under their creator's name.
-    measured(seen + uncovered >= 800, f"{seen} threads by name, {uncovered} not covered: {summary}")
+    measured(seen >= 800, f"{seen} threads by name: {summary}")
     _, _, start_ns, end_ns, _, _ = result.process_clocks[0]
     clock_us = (end_ns - start_ns) / 1000
-    measured(profile.total() >= clock_us * (0.97 * (1 - uncovered / 1000) - 0.15),
-             f"{profile.total()} us of {clock_us:.0f}: {summary}")
+    measured(profile.total() >= clock_us * 0.82, f"{profile.total()} us of {clock_us:.0f}: {summary}")
     # With small rings, what is lost is not the same for all parts of a thread's short life.
     near(profile.share("sixty"), 0.6, 0.12, "sixty")
 

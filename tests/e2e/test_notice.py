@@ -98,7 +98,7 @@ def test_libunwind_is_not_reachable():
     code = ("import ctypes; g = ctypes.CDLL(None); "
             "print([n for n in ('unw_step', '_Ux86_64_step', 'unw_init_remote')"
             " if hasattr(g, n)])")
-    result = both("/usr/bin/python3", "-c", code)
+    result = both("/usr/bin/python3", "-c", code, options={"LIBUNWIND": "yes"})
     expect(result.stdout == b"[]\n", f"{result.stdout!r}")
 
 

@@ -1,7 +1,10 @@
 /*
  * A program with an allocator of its own that does not stand a second user: it is not thread-safe
  * and checks that no call comes while another is inside, it aborts when a task calls it that it
- * does not know, and it takes a lock and calls dladdr. Allocates for 400 ms of CPU time.
+ * does not know, and it takes a lock and calls dladdr. Allocates for 400 ms of CPU time; then a
+ * thread runs that does not. So many keys of thread-specific data are taken that libc allocates for
+ * further ones.
+ *
  * Build: -pthread -ldl -fno-builtin
  */
 #include "burn.h"
@@ -62,7 +65,8 @@ void *malloc(size_t bytes)
 
 void free(void *block)
 {
-    (void)block;
+    if (!block) /* as libc does in a thread that ends */
+        return;
     enter();
     inside = 0;
 }
@@ -91,9 +95,32 @@ OWN_FRAME static void allocate_us(long us)
             free(malloc(100));
 }
 
+/* Before any library's constructor. */
+static void take_keys(void)
+{
+    pthread_key_t key;
+
+    for (int i = 0; i < 40; i++)
+        if (pthread_key_create(&key, NULL) != 0)
+            abort();
+}
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const at_the_start)(void) = take_keys;
+
+static void *nothing(void *unused)
+{
+    return unused;
+}
+
 int main(void)
 {
+    pthread_t thread;
+
     allocate_us(400000);
     puts("allocated");
+    if (pthread_create(&thread, NULL, nothing, NULL) != 0)
+        return 1;
+    pthread_join(thread, NULL);
     return 0;
 }

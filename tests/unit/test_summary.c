@@ -50,7 +50,7 @@ TEST(end_line)
     summary_report(&summary, &text);
     CHECK_STR(buffer, "end pid=123 samples=3000 cpu_seen_ns=3003003000 cpu_clock_ns=3006000000 "
                       "kernel_ns=0 whole=2997 truncated=3 lost=1 threads=4 uncovered=0 thinned=0 "
-                      "own_ns=0 rate_hz=999 "
+                      "throttled=0 own_ns=0 rate_hz=999 "
                       "helper_cpu_ns=12345678 arena_bytes=1572865 engine=perf kernel=yes "
                       "program=python3 too_short=no file=/tmp/a b.folded");
 }
@@ -111,6 +111,20 @@ TEST(text_for_people)
         "0.000 s in the program's threads, "
         "1537 KiB\n"
         "selfsample: written to /tmp/a b.folded");
+}
+
+TEST(what_was_held_back_is_told)
+{
+    struct summary summary = example();
+    struct text text = text_over(buffer, sizeof buffer);
+    summary.thinned_threads = 2;
+    summary.throttled = 1;
+    summary_print(&summary, &text);
+    CHECK(strstr(buffer, " not covered; 2 short threads represented by others; throttled 1 time by "
+                         "the kernel\n") != NULL);
+    text = text_over(buffer, sizeof buffer);
+    summary_report(&summary, &text);
+    CHECK(strstr(buffer, " thinned=2 throttled=1 ") != NULL);
 }
 
 TEST(kernel_frames_without_names)
