@@ -155,8 +155,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     struct view_options options = {
         .roots = data[0] / 4 % 2, .is_us = data[0] / 8 % 2 != 0, .rate = 999};
-    options.merge_threads = (data[0] & 16) != 0;
-    if ((data[0] & 2) != 0)
+    /* Without a frame that is a thread, the command refuses what concerns threads. */
+    options.merge_threads = options.roots != 0 && (data[0] & 16) != 0;
+    if (options.roots != 0 && (data[0] & 2) != 0)
         options.thread = "a*";
     if ((data[0] & 1) != 0)
         packed_write(fd, data + 1, bytes - 1);
