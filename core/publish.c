@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "message.h"
 #include "places.h"
+#include "shortfall.h"
 #include "summary.h"
 #include "sys.h"
 #include "writing.h"
@@ -324,44 +325,15 @@ static void summary_notice(struct publisher *publisher, const struct summary *su
     notice(publisher, buffer);
 }
 
-/* What went wrong with labels, if the app sets any. */
-static void labels_notice(struct publisher *publisher)
+static void shortfalls_notice(struct publisher *publisher)
 {
-    const struct labels *labels = &publisher->session->labels;
-    uint32_t refused = __atomic_load_n(&labels->refused, __ATOMIC_RELAXED);
-    uint32_t missed = __atomic_load_n(&labels->missed, __ATOMIC_RELAXED);
-    char line[256];
-    struct text text = text_over(line, sizeof line);
-    if (refused != 0) {
-        text_put(&text, "selfsample: more than ");
-        text_put_u64(&text, LABELS_MAX);
-        text_put(&text, " different labels: those beyond are [other labels]");
-    }
-    if (missed != 0) {
-        text_put(&text, refused != 0 ? "\nselfsample: " : "selfsample: ");
-        text_put_u64(&text, missed);
-        text_put(&text,
-                 " changes of labels came too fast to be taken: some samples may be under the "
-                 "label before or after");
-    }
+    char lines[1024];
+    struct text text = text_over(lines, sizeof lines);
+    shortfall_put_labels(&text, &publisher->session->labels);
+    shortfall_put_signals(&text, publisher->session);
+    shortfall_put_code_names(&text, &publisher->collector->perf_map);
     if (text.length != 0)
-        notice(publisher, line);
-}
-
-/* Why code made at run time goes without its names. */
-static void perf_map_notice(struct publisher *publisher)
-{
-    const struct perf_map *map = &publisher->collector->perf_map;
-    char line[256];
-    struct text text = text_over(line, sizeof line);
-    if (map->refusal == NULL)
-        return;
-    text_put(&text, "selfsample: ");
-    text_put(&text, map->path);
-    text_put(&text, ": ");
-    text_put(&text, map->refusal);
-    text_put(&text, "; code that it should name is shown as " NAMELESS_CODE);
-    notice(publisher, line);
+        notice(publisher, lines);
 }
 
 /* Whoever tells the summary, the command or this process, tells the error with it. -ENODATA is
@@ -567,8 +539,7 @@ void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
         summary.too_short = sampled || is_too_short(publisher, app_cpu_ns);
     }
     publisher->session->finish_result = error;
-    labels_notice(publisher);
-    perf_map_notice(publisher);
+    shortfalls_notice(publisher);
     tell(publisher, &summary, error);
 }
 

@@ -91,11 +91,21 @@ static int handler_install(const struct timers *timers, int signal)
     return kernel_sigaction_set(signal, timers->handler, SA_RESTART | SA_ONSTACK, ~0ull);
 }
 
+/* A runtime that sets handlers by raw system calls, as Go's does, has come to no hook. */
+static bool is_taken(const struct timers *timers, int signal)
+{
+    struct kernel_sigaction action;
+    return kernel_sigaction_get(signal, &action) == 0 && action.handler != timers->handler;
+}
+
 int timers_prepare(struct timers *timers)
 {
+    int signal = __atomic_load_n(&timers->signal, __ATOMIC_ACQUIRE);
+    if (signal != 0 && is_taken(timers, signal))
+        timers_change_signal(timers, signal);
     if (__atomic_load_n(&timers->signal, __ATOMIC_ACQUIRE) != 0)
         return 0;
-    int signal = timers->has_no_signal ? 0 : signal_choose(timers, 0);
+    signal = timers->has_no_signal ? 0 : signal_choose(timers, 0);
     int result = signal != 0 ? handler_install(timers, signal) : -EBUSY;
     if (result == 0)
         __atomic_store_n(&timers->signal, signal, __ATOMIC_SEQ_CST);
@@ -414,7 +424,7 @@ void timers_change_signal(struct timers *timers, int from)
     if (!__atomic_compare_exchange_n(&timers->signal, &from, signal, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_SEQ_CST))
         return; /* another thread is at it */
-    timers->has_no_signal = signal == 0;
+    __atomic_store_n(&timers->has_no_signal, signal == 0, __ATOMIC_RELAXED);
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < used; i++)
         slot_move(timers, &timers->slots[i]);

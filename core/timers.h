@@ -60,8 +60,8 @@ struct timers {
 /* The time between two ticks of the kernel, ns, and so the shortest period. */
 uint64_t timers_tick_ns(void);
 
-/* Chooses a signal that nobody uses and installs the handler. Again: does nothing. 0 or -errno:
- * -EBUSY: every signal that would do is used by the app. */
+/* Chooses a signal that nobody uses and installs the handler. Again: does nothing, unless the app
+ * has taken that signal meanwhile. 0 or -errno: -EBUSY: every signal that would do is the app's. */
 int timers_prepare(struct timers *timers);
 
 /*

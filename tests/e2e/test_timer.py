@@ -89,6 +89,15 @@ def test_signals_as_bare(who):
     expect(result.profile.share("between") > 0.5, str(result))
 
 
+@test
+def test_a_program_that_takes_every_signal():
+    """By raw system calls: it gets none of ours once it has a thread; a line tells of the loss."""
+    result = run(program("rawsignals"), options=TIMER)
+    expect(result.stdout == b"0\n" and result.status == 5, str(result))
+    lines = result.stderr.decode().splitlines()
+    expect(len(lines) == 1 and "handles all signals" in lines[0], f"stderr {lines}")
+
+
 @test(each=["notice", "signals"])
 def test_nothing_is_noticed(what):
     """No call is interrupted, nothing is pending, blocked or handled that was not."""

@@ -286,6 +286,39 @@ TEST(a_signal_that_the_app_wants_is_given_up)
     timer_slot_release(slot, timer_slot_life(slot));
 }
 
+/* Sets HANDLER for our signal as a runtime does that goes round libc. */
+static void take_raw(int signal, void (*handler)(int, siginfo_t *, void *))
+{
+    CHECK_I64(kernel_sigaction_set(signal, handler, SA_RESTART, 0), 0);
+}
+
+static volatile unsigned taken_seen;
+
+static void on_taken(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info, (void)context;
+    taken_seen++;
+}
+
+TEST(a_signal_that_the_app_takes_by_a_raw_call_is_left_at_the_next_birth)
+{
+    struct timer_slot *slot = open_own(PERIOD_NS);
+    REQUIRE(slot != NULL);
+    timer_slot_arm(&timers, slot);
+    int before = timers.signal;
+    take_raw(before, on_taken);
+    CHECK_I64(timers_prepare(&timers), 0);
+    CHECK(timers.signal != before && timers.signal >= 34);
+    taken_seen = 0;
+    drain(slot);
+    burn_ms(60);
+    CHECK(drain(slot).samples > 0);
+    CHECK_U64(taken_seen, 0);
+    timers_leave(&timers, own_tid());
+    timer_slot_release(slot, timer_slot_life(slot));
+    signal(before, SIG_DFL);
+}
+
 TEST(where_all_other_signals_are_used_the_timers_end)
 {
     pid_t pid = fork();
