@@ -77,7 +77,14 @@ PRELOAD_SOURCES := $(wildcard preload/*.c)
 # Made from core/options.gperf and core/pprof.proto.
 GENERATED       := options pprof.pb-c
 CORE_OBJECTS    := $(CORE_SOURCES:%.c=$(B)/lib/%.o) $(GENERATED:%=$(B)/lib/%.o)
-LIB_OBJECTS     := $(CORE_OBJECTS) $(PRELOAD_SOURCES:%.c=$(B)/lib/%.o)
+# What every process and forked child runs comes first in the library: so it lies in few pages, and
+# mapping those is a good part of what a short one pays.
+FIRST_SOURCES   := preload/init.c preload/hooks.c preload/api.c \
+                   $(patsubst %,core/%.c,session births quiet mailbox labels timers helper nap event \
+                   engine sampling outpath text mem sequence ring record arena message run)
+LIB_OBJECTS     := $(patsubst %.c,$(B)/lib/%.o,$(FIRST_SOURCES) \
+                   $(filter-out $(FIRST_SOURCES),$(CORE_SOURCES) $(PRELOAD_SOURCES))) \
+                   $(GENERATED:%=$(B)/lib/%.o)
 # Objects from Debian's static archives, renamed and localized by their own recipes.
 FOREIGN_OBJECTS := $(if $(wildcard scripts/demangler.mk),$(B)/demangler.o)
 FOREIGN_LINK    :=

@@ -8,10 +8,10 @@
 #include "sampling.h"
 #include "sys.h"
 
-/* Of the first thread: room for the samples of the ms that the helper may need to start, and no
+/* Of the first thread: room for the samples of the time that the helper may need to start, and no
  * more, since mapping it is a good part of what a short process and a fork pay. */
 #define FIRST_STACK_BYTES  15872u
-#define FIRST_RING_BYTES   (128u * 1024) /* eight records */
+#define FIRST_RING_BYTES   (64u * 1024) /* four records */
 #define FIRST_RING_RATE_HZ 2000u
 #define FASTER_RING_BYTES  (256u * 1024)
 #define BIRTH_RING_BYTES   (64u * 1024)
@@ -107,31 +107,38 @@ static void birth_draw(struct session *session, struct birth *birth)
         sampling_birth_nominal_ns(session->period_ns, birth->one_in), random);
 }
 
-/*
- * Opens the calling thread's event, posts it, and only then lets it count: what all this costs is
- * not the app's. Of one that is passed over nothing is asked, not even its name. Returns how many
- * posts wait for the helper.
- */
-static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot,
-                            const struct event_shape *unperiodic, uint32_t one_in)
+/* Opens the calling thread's event, which does not count yet; cpu_ns is when we began. Of one that
+ * is passed over nothing is asked, not even its name. */
+static void birth_open(struct session *session, struct mailbox_slot *slot,
+                       const struct event_shape *unperiodic, uint32_t one_in)
 {
     struct birth *birth = &slot->birth;
     *birth = (struct birth){.tid = birth->tid, .event.fd = -1, .one_in = one_in};
     birth_draw(session, birth);
     if (birth->passed_over && !session->traits.by_timer)
-        return mailbox_post(&session->mailbox, slot);
-    uint64_t start_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        return;
+    birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (birth->tid != session->first_tid)
-        birth->before_ns = start_cpu_ns;
+        birth->before_ns = birth->cpu_ns;
     struct event_shape shape = *unperiodic;
     shape.disabled = true;
     shape.period_ns = birth->period_ns;
     birth_open_event(session, slot, &shape);
+    sys2(SYS_prctl, PR_GET_NAME, birth->name);
+}
+
+/* Posts it, and only then lets it count: what all this costs is not the app's. Returns how many
+ * posts wait for the helper. */
+static uint32_t birth_begin(struct session *session, struct mailbox_slot *slot)
+{
+    struct birth *birth = &slot->birth;
     struct event event = birth->event;
     birth->event.fd = -1; /* this side's; closed below */
-    sys2(SYS_prctl, PR_GET_NAME, birth->name);
-    birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    birth->own_ns = birth->cpu_ns - start_cpu_ns;
+    if (birth->cpu_ns != 0) {
+        uint64_t start_cpu_ns = birth->cpu_ns;
+        birth->cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        birth->own_ns = birth->cpu_ns - start_cpu_ns;
+    }
     uint32_t waiting = mailbox_post(&session->mailbox, slot);
     if (event.mapping != NULL)
         engine_enable(&event, &session->timers);
@@ -160,7 +167,8 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
         mailbox_cancel(slot);
         return;
     }
-    uint32_t waiting = birth_begin(session, slot, &shape, one_in != 0 ? one_in : 1);
+    birth_open(session, slot, &shape, one_in != 0 ? one_in : 1);
+    uint32_t waiting = birth_begin(session, slot);
     if (waiting % BIRTHS_TO_WAKE == 0 ||
         __atomic_load_n(&session->sleeps_long, __ATOMIC_SEQ_CST) != 0)
         helper_wake(&session->helper);
@@ -194,8 +202,7 @@ void session_open_asked(struct session *session)
     }
 }
 
-/* Most often it is the first of the process. A larger ring, since the helper has yet to get going.
- */
+/* Most often it is the first of the process. The helper comes apart from the program meanwhile. */
 void session_open_first(struct session *session)
 {
     session->cpu_at_start_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -205,10 +212,13 @@ void session_open_first(struct session *session)
                                                         : FASTER_RING_BYTES};
     struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
     session->first_tid = (pid_t)sys0(SYS_gettid);
-    if (slot == NULL) /* many threads were being made when the last session ended */
-        return;
-    slot->birth.tid = session->first_tid;
-    birth_begin(session, slot, &shape, 1);
+    if (slot != NULL) { /* else many threads were being made when the last session ended */
+        slot->birth.tid = session->first_tid;
+        birth_open(session, slot, &shape, 1);
+    }
+    helper_wait_apart(&session->helper);
+    if (slot != NULL)
+        birth_begin(session, slot);
 }
 
 void session_tell_end(struct session *session)

@@ -236,7 +236,8 @@ static int come_apart(struct helper *helper)
 static void entry_apart(void *argument)
 {
     struct helper *helper = argument;
-    helper_of_handlers = helper;
+    if (helper_of_handlers != helper)
+        helper_of_handlers = helper;
     come_apart(helper);
     first_signals_set();
     sys3(SYS_prctl, PR_SET_NAME, HELPER_NAME, 0);
@@ -258,7 +259,8 @@ static void entry_thread(void *argument)
     __builtin_unreachable();
 }
 
-/* The guard page is at the bottom, then the stack, then the thread block. */
+/* The guard page is at the bottom, then the stack, then the thread block. Kernels since 4.14 wipe
+ * what a forked child gets of it. */
 static int memory_map(struct helper *helper)
 {
     uint8_t *memory = sys_mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
@@ -266,7 +268,9 @@ static int memory_map(struct helper *helper)
     if (sys_is_error(memory))
         return (int)(intptr_t)memory;
     sys3(SYS_mprotect, memory, GUARD_BYTES, PROT_NONE);
-    sys3(SYS_madvise, memory, MEMORY_BYTES, MADV_DONTFORK);
+    helper->memory_is_wiped = sys3(SYS_madvise, memory, MEMORY_BYTES, MADV_WIPEONFORK) == 0;
+    if (!helper->memory_is_wiped)
+        sys3(SYS_madvise, memory, MEMORY_BYTES, MADV_DONTFORK);
     helper->memory = memory;
     helper->memory_bytes = MEMORY_BYTES;
     return 0;
@@ -276,6 +280,7 @@ static void memory_unmap(struct helper *helper)
 {
     sys_munmap(helper->memory, helper->memory_bytes);
     helper->memory = NULL;
+    helper->memory_is_fresh = false;
 }
 
 /* Makes a task of the helper's kind, with all signals blocked: it must not run a handler of the
@@ -314,9 +319,10 @@ static int thread_make(struct helper *helper)
 int helper_start(struct helper *helper, enum helper_kind wanted, void (*run)(void *context),
                  void *context, enum helper_stderr its_stderr)
 {
-    int result = memory_map(helper);
+    int result = helper->memory_is_fresh ? 0 : memory_map(helper);
     if (result != 0)
         return result;
+    helper->memory_is_fresh = false;
     helper->kind = wanted;
     helper->run = run;
     helper->its_stderr = its_stderr;
@@ -373,6 +379,17 @@ void helper_free(struct helper *helper)
 {
     if (helper->memory != NULL)
         memory_unmap(helper);
+}
+
+void helper_forked(struct helper *copy)
+{
+    struct helper forked = {.pause_wanted = copy->pause_wanted};
+    if (copy->memory_is_wiped && copy->memory != NULL) {
+        forked.memory = copy->memory;
+        forked.memory_bytes = copy->memory_bytes;
+        forked.memory_is_wiped = forked.memory_is_fresh = true;
+    }
+    *copy = forked;
 }
 
 bool helper_is_child(const struct helper *helper)

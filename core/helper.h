@@ -58,6 +58,8 @@ struct helper {
     uint32_t stuck_seconds, last_seconds;
     uint8_t *memory; /* thread block and stack */
     size_t memory_bytes;
+    bool memory_is_wiped; /* a forked child has it as well, with zeroes in it; else it has not */
+    bool memory_is_fresh; /* this is such a child, whose helper can have it */
 };
 
 /*
@@ -92,6 +94,10 @@ void helper_reap(const struct helper *helper, pid_t pid);
 
 /* From the app, once the helper has ended, where the process goes on: frees its stack. */
 void helper_free(struct helper *helper);
+
+/* In a forked child, of its copy: makes it ready for another start. A child of a paused process is
+ * paused. */
+void helper_forked(struct helper *copy);
 
 /* Takes leave of the helpers of programs that this process was before an exec: nobody else would.
  * For a thread of the app; never waits. */

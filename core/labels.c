@@ -141,7 +141,8 @@ void labels_forked(struct labels *labels, struct label_entry *mine, pid_t tid)
     for (uint32_t i = 0; i < labels->used; i++)
         if (&labels->entries[i] != mine)
             labels->entries[i].tid = 0;
-    labels->refused = labels->missed = 0;
+    if (labels->refused != 0 || labels->missed != 0) /* else the page stays the parent's, too */
+        labels->refused = labels->missed = 0;
     if (mine == NULL)
         return;
     mine->tid = tid;

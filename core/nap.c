@@ -8,7 +8,7 @@
 
 #define NAP_NS_MAX      1000000u
 #define NAP_NS_UNPOSTED 100000u /* until the first thread has posted its event */
-#define NAP_PERIODS     4u      /* the ring of a birth has room for twice as many samples */
+#define NAP_PERIODS     2u      /* the ring of a birth has room for twice as many samples */
 
 static bool is_over(const struct session *session)
 {

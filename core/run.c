@@ -327,17 +327,12 @@ static void run_release(struct run *run)
     arena_destroy(&run->arena);
 }
 
-void session_run(void *context)
+/* Its frame is large; the nap, which is all of many a life, has none of it. In memory of the
+ * helper's, which a fork does not copy. */
+static __attribute__((noinline)) void session_live(struct session *session)
 {
-    struct session *session = context;
-    static struct run run; /* a forked child's helper begins it anew */
-    if (nap_until_asked(session)) {
-        session->finish_result = -ENODATA;
-        __atomic_store_n(&session->progress, SESSION_DONE, __ATOMIC_RELEASE);
-        return;
-    }
+    struct run run = {0};
     helper_settle(&session->helper);
-    run = (struct run){0};
     if (!run_init(&run, session)) {
         publisher_fail(&run.publisher, -ENOMEM);
         return;
@@ -369,5 +364,16 @@ void session_run(void *context)
     publisher_finish(&run.publisher, run.app_cpu_ns);
     if (__atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS)
         run_release(&run);
+    __atomic_store_n(&session->progress, SESSION_DONE, __ATOMIC_RELEASE);
+}
+
+void session_run(void *context)
+{
+    struct session *session = context;
+    if (!nap_until_asked(session)) {
+        session_live(session);
+        return;
+    }
+    session->finish_result = -ENODATA;
     __atomic_store_n(&session->progress, SESSION_DONE, __ATOMIC_RELEASE);
 }

@@ -224,24 +224,22 @@ int session_start(struct session *session, char *const *environment)
         return result;
     }
     session_open_first(session);
-    helper_wait_apart(&session->helper);
     return 0;
 }
 
 /* Makes the words that both sides share ready for another session. */
 static void forget(struct session *session)
 {
-    struct helper *helper = &session->helper;
     session->app_pid = 0;
     session->births_one_in = session->born_unsettled = session->sleeps_long = 0;
     session->birth_ring_bytes = 0;
     session->finish_wanted = session->progress = 0;
     session->follow_asked = session->follow_answered = 0;
-    session->notice[0] = '\0';
-    /* A child of a paused process is paused. */
-    *helper = (struct helper){.pause_wanted = helper->pause_wanted};
+    if (session->notice[0] != '\0') /* what is not written to need not be copied in a child */
+        session->notice[0] = '\0';
     session->paused = 0;
-    session->snapshot.state = SESSION_ASK_NONE;
+    if (session->snapshot.state != SESSION_ASK_NONE)
+        session->snapshot.state = SESSION_ASK_NONE;
 }
 
 void session_abandon(struct session *session, struct quiet_fork fork)
@@ -258,6 +256,7 @@ void session_abandon(struct session *session, struct quiet_fork fork)
     quiet_reset(&session->quiet);
     session->writings = 0;
     session->given_up = false;
+    helper_forked(&session->helper);
     forget(session);
     if (!session->hushed)
         session_close_births(session);
@@ -337,7 +336,7 @@ int session_stop(struct session *session)
     births_wait(session);
     session_discard_births(session);
     timers_close(&session->timers);
-    session->helper.pause_wanted = 0;
+    session->helper = (struct helper){0};
     forget(session);
     return result != 0 ? result : session->finish_result;
 }

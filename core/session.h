@@ -32,6 +32,7 @@
 
 #define SESSION_PROGRAM_BYTES 256u
 #define SESSION_NOTICE_BYTES  2048u
+#define SESSION_PAGE_BYTES    4096u      /* most often */
 #define SESSION_DONE          UINT32_MAX /* progress of a helper that has done all it had to */
 
 /* What finish_wanted may say. */
@@ -55,19 +56,19 @@ struct session_snapshot {
 
 struct session {
     /* set by session_configure */
-    pid_t process_pid; /* whose memory this is; a child by vfork has another */
     struct config config;
     struct message_place stderr_place;   /* where lines for the user go, as long as it is there */
     char program[SESSION_PROGRAM_BYTES]; /* its base name */
-    char out_path[OUTPATH_BYTES];        /* a pattern with %n and %% alone, see outpath_number */
     uint64_t our_address;                /* a code address of this library */
     uint64_t linker_list;                /* address of libc's, see process_watch.h */
     struct linked linked;                /* filled where /proc can't tell */
     struct unwind_library library;
     enum helper_kind helper_wanted; /* by whoever knows of reasons against one that is apart */
 
-    /* set by session_start */
-    pid_t app_pid; /* 0: no session */
+    /* set by session_start. Here begins what each session writes, in the order of how sure that is:
+     * a forked child copies the pages that it writes to. */
+    _Alignas(SESSION_PAGE_BYTES) pid_t app_pid; /* 0: no session */
+    pid_t process_pid; /* whose memory this is; a child by vfork has another */
     struct event_traits traits;
     uint64_t period_ns;
     uint32_t granted_to;      /* the user that the kernel grants these */
@@ -82,13 +83,11 @@ struct session {
     uint64_t seed;            /* of the births' lots, see sampling.h */
     uint64_t births;          /* how many have drawn one */
     struct helper helper;
-    struct timers timers;
     struct quiet quiet; /* between the helper and forking threads */
 
     /* said by the app */
     uint32_t finish_wanted; /* enum session_finish: it waits for the file */
-    struct session_snapshot snapshot;
-    uint32_t follow_asked; /* how often it has changed credentials */
+    uint32_t follow_asked;  /* how often it has changed credentials */
 
     /* said by both */
     uint32_t hushed; /* seccomp is in force: we make no system call in the app's threads */
@@ -103,10 +102,17 @@ struct session {
     uint32_t paused;           /* what is in force, of helper.pause_wanted; futex */
     uint64_t writings;         /* of files, in all sessions of this process: %n in the next */
     int finish_result; /* of the last writing: 0 or -errno, -ENODATA where there was nothing */
-    char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
 
-    /* Both sides'. Large, and so the last: a forked child copies the pages that it writes to. */
+    /* set by session_start: a pattern with %n and %% alone, see outpath_number */
+    char out_path[OUTPATH_BYTES];
+
+    /* both sides' */
     struct mailbox mailbox;
+
+    /* what many a session does without */
+    struct session_snapshot snapshot;
+    char notice[SESSION_NOTICE_BYTES]; /* lines for the user's stderr, at the end; "": none */
+    struct timers timers;
     struct labels labels; /* they outlast sessions */
 };
 
@@ -141,8 +147,8 @@ void session_open_asked(struct session *session);
 /* Tells the helper that the calling thread is about to end, and what its clock says. */
 void session_tell_end(struct session *session);
 
-/* The event of the thread that starts the session. The last thing of all, so that our own start is
- * not the app's time. */
+/* The event of the thread that starts the session, whose helper has been started. The last thing of
+ * all, so that our own start is not the app's time. */
 void session_open_first(struct session *session);
 
 /* In a forked child: closes its copies of the descriptors of other threads of the parent, which may

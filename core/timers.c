@@ -486,8 +486,11 @@ void timers_forget(struct timers *timers)
 {
     for (uint32_t i = 0; i < timers->used; i++)
         timers->slots[i] = (struct timer_slot){0};
-    __builtin_memset(timers->asked, 0, sizeof timers->asked);
-    timers->used = 0;
+    for (uint32_t i = 0; i < TIMERS_ASKED; i++)
+        if (timers->asked[i] != 0)
+            timers->asked[i] = 0;
+    if (timers->used != 0)
+        timers->used = 0;
 }
 
 void timers_close(struct timers *timers)

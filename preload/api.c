@@ -60,7 +60,8 @@ void api_unlock(void)
 
 void api_forked(void)
 {
-    owner = 0;                        /* whoever had it is not in this process */
+    if (owner != 0)
+        owner = 0;                    /* whoever had it is not in this process */
     if (!session_is_hushed(&session)) /* else its number stays that of the copied thread */
         label_tid = (pid_t)sys0(SYS_gettid);
     labels_forked(&session.labels, label_mine, label_tid);

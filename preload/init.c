@@ -70,13 +70,11 @@ static void after_fork_in_parent(void)
 
 static void after_fork_in_child(void)
 {
-    int error = errno;
     bool profiled = session.app_pid != 0;
     api_forked();
     session_abandon(&session, fork_end());
     if (profiled && session.config.children && !session.hushed)
         session_start(&session, environ);
-    errno = error;
 }
 
 static void libunwind_load(void)

@@ -453,6 +453,50 @@ TEST(it_cannot_be_started_without_memory)
     CHECK(helper_wait_end(&helper, 0)); /* of one that never was */
 }
 
+/* In the child: 0, or what is wrong. */
+static int start_anew(const uint8_t *memory)
+{
+    helper_forked(&helper);
+    if (!helper.memory_is_fresh || helper.memory != memory)
+        return 1;
+    for (size_t i = 4096; i < helper.memory_bytes; i++) /* behind the guard page */
+        if (memory[i] != 0)
+            return 2;
+    notes = (struct notes){.helper = &helper};
+    if (helper_start(&helper, HELPER_APART, look_around, &notes, true) != 0)
+        return 3;
+    if (!helper_wait_end(&helper, 20 * SECOND_NS) || notes.done != 1 || helper.memory != memory)
+        return 4;
+    /* Once used it is fit for no other. */
+    if (helper_start(&helper, HELPER_APART, look_around, &notes, true) != 0)
+        return 5;
+    return helper_wait_end(&helper, 20 * SECOND_NS) && helper.memory != memory ? 0 : 6;
+}
+
+TEST(a_forked_childs_helper_has_the_memory_wiped)
+{
+    start(look_around, true);
+    CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
+    REQUIRE(helper.memory_is_wiped); /* by every kernel that tests run on */
+    pid_t child = fork();
+    if (child == 0)
+        _exit(start_anew(helper.memory));
+    int status = -1;
+    CHECK_I64(waitpid(child, &status, 0), child);
+    CHECK_I64(status, 0);
+    helper_reap(&helper, notes.pid);
+    helper_free(&helper);
+}
+
+TEST(a_forked_childs_helper_maps_what_was_not_wiped)
+{
+    helper = (struct helper){.memory = (uint8_t *)4096, .pause_wanted = 1};
+    helper_forked(&helper);
+    CHECK(helper.memory == NULL);
+    CHECK(!helper.memory_is_fresh);
+    CHECK_U64(helper.pause_wanted, 1);
+}
+
 static void on_alarm(int unused)
 {
     (void)unused;
