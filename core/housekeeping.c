@@ -33,12 +33,19 @@
 #define READS_APART_NS 50000u
 #define READS_MAX      4u
 
+/* Between bookings of what ends of threads took. */
+#define ENDS_BOOKED_NS 1000000000u
+
+/* Clocks that are read from outside may be a tick behind. */
+#define CLOCK_LATE_NS 10000000u
+
 /* Between tries to settle a thread: locked memory or descriptors may have come free. */
 #define RETRY_NS 100000000u
 
 void housekeeping_init(struct housekeeping *house, struct collector *collector)
 {
     *house = (struct housekeeping){.collector = collector,
+                                   .ends_booked_ns = sys_clock_ns(CLOCK_MONOTONIC),
                                    .own_tid = (pid_t)sys0(SYS_gettid),
                                    .scanned_ns = sys_clock_ns(CLOCK_MONOTONIC)};
 }
@@ -312,6 +319,13 @@ static void label_release(struct labels *labels, pid_t tid)
         label_entry_free(&labels->entries[entry]);
 }
 
+/* Its end is in the process's clock, unless that stands still for a pause. */
+static void note_end(struct housekeeping *house, const struct thread *thread)
+{
+    if (!house->collector->paused)
+        thread_ends_note(&house->ends, thread);
+}
+
 static void look_after(struct housekeeping *house, struct thread *thread, uint64_t now_ns)
 {
     struct collector *collector = house->collector;
@@ -320,6 +334,7 @@ static void look_after(struct housekeeping *house, struct thread *thread, uint64
         collector->unwinder.watch_wanted = true;
     if (thread->dead) {
         account_close(collector, thread);
+        note_end(house, thread);
         label_release(collector->labels, thread->tid);
         threads_retire(&collector->threads, thread);
     } else if (wants_event(house, thread, now_ns)) {
@@ -335,7 +350,6 @@ void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox)
     struct threads *threads = &collector->threads;
     uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC);
     house->mailbox = mailbox;
-    scan_if_due(house, now_ns);
     /* Not in the first turn: a process of 1 ms does without. */
     if (house->turns++ > 0)
         collector_read_maps(collector);
@@ -345,6 +359,9 @@ void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox)
         look_after(house, threads_at(threads, i), now_ns);
         collector_pause(collector);
     }
+    /* Last: who is found to have ended is retired in the next turn, when its last word is read. */
+    if (!collector->exec_seen)
+        scan_if_due(house, now_ns);
 }
 
 void housekeeping_pause(struct housekeeping *house)
@@ -371,7 +388,42 @@ void housekeeping_resume(struct housekeeping *house)
     house->collector->paused = false;
 }
 
-void housekeeping_close_accounts(struct housekeeping *house)
+/* The most that THREAD, which lives, has used and no account shows yet. */
+static uint64_t pending_ns(const struct collector *collector, const struct thread *thread)
+{
+    uint64_t count_ns, cpu_ns;
+    if (thread->settled && thread->event.fd >= 0 &&
+        event_read_count(&thread->event, &count_ns) == 0)
+        return thread->owed_ns + (count_ns > thread->count_ns ? count_ns - thread->count_ns : 0);
+    cpu_ns = thread_read_cpu_ns(threads_proc_pid(&collector->threads), thread->tid);
+    uint64_t shown_ns = thread->base_cpu_ns + thread_used_ns(thread);
+    return thread->owed_ns + (cpu_ns > shown_ns ? cpu_ns - shown_ns : 0) + CLOCK_LATE_NS;
+}
+
+/* UNSHOWN_NS is not missing, though no account shows it. */
+static void book_ends(struct housekeeping *house, uint64_t app_cpu_ns, uint64_t unshown_ns)
+{
+    struct collector *collector = house->collector;
+    uint64_t shown_ns = collector->profile.weight_ns + collector->threads.own_ns + unshown_ns;
+    if (app_cpu_ns > shown_ns)
+        thread_ends_book(&house->ends, &collector->stacks, app_cpu_ns - shown_ns,
+                         collector->threads.plan.period_ns);
+}
+
+void housekeeping_book_ends(struct housekeeping *house, uint64_t app_cpu_ns)
+{
+    struct collector *collector = house->collector;
+    uint64_t now_ns = sys_clock_ns(CLOCK_MONOTONIC), unshown_ns = 0;
+    if (collector->paused || now_ns - house->ends_booked_ns < ENDS_BOOKED_NS)
+        return;
+    house->ends_booked_ns = now_ns;
+    for (uint32_t i = 0; i < collector->threads.used && thread_ends_are_many(&house->ends); i++)
+        if (threads_at(&collector->threads, i)->tid != 0)
+            unshown_ns += pending_ns(collector, threads_at(&collector->threads, i));
+    book_ends(house, app_cpu_ns, unshown_ns);
+}
+
+void housekeeping_close_accounts(struct housekeeping *house, uint64_t app_cpu_ns)
 {
     struct threads *threads = &house->collector->threads;
     for (uint32_t i = 0; i < threads->used; i++) {
@@ -381,5 +433,8 @@ void housekeeping_close_accounts(struct housekeeping *house)
         account_unsettled(house->collector, thread);
         account_close(house->collector, thread);
         thread_count_uncovered(threads, thread);
+        if (thread->dead)
+            note_end(house, thread);
     }
+    book_ends(house, app_cpu_ns, 0);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "collector.h"
+#include "thread_ends.h"
 
 struct housekeeping {
     struct collector *collector;
@@ -21,6 +22,8 @@ struct housekeeping {
     uint64_t scanned_ns;           /* when the process's threads were last listed */
     uint32_t scans;
     uint32_t turns;
+    struct thread_ends ends;
+    uint64_t ends_booked_ns; /* when they last were */
 };
 
 void housekeeping_init(struct housekeeping *house, struct collector *collector);
@@ -36,7 +39,12 @@ void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox);
 void housekeeping_pause(struct housekeeping *house);
 void housekeeping_resume(struct housekeeping *house);
 
-/* Brings every thread's weights up to its clock: once, after the last drain. */
-void housekeeping_close_accounts(struct housekeeping *house);
+/* Books once a second what ends of threads took by the process's clock, which stands at APP_CPU_NS,
+ * as far as that can't be what threads that live have used and no account shows yet. */
+void housekeeping_book_ends(struct housekeeping *house, uint64_t app_cpu_ns);
+
+/* Brings every thread's weights up to its clock, and all of them up to the process's as far as ends
+ * of threads explain what is missing: once, after the last drain. */
+void housekeeping_close_accounts(struct housekeeping *house, uint64_t app_cpu_ns);
 
 #endif

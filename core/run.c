@@ -287,6 +287,8 @@ static bool turn(struct run *run)
     quiet_end(&session->quiet);
     if (!collector->exec_seen)
         clock_read(run);
+    if (!collector->exec_seen && !last)
+        housekeeping_book_ends(&run->house, run->app_cpu_ns);
     threads_judge_churn(&collector->threads, sys_clock_ns(CLOCK_MONOTONIC), run->app_cpu_ns);
     __atomic_store_n(&session->birth_ring_bytes,
                      (uint32_t)threads_birth_ring_bytes(&collector->threads), __ATOMIC_RELAXED);
@@ -356,7 +358,7 @@ static __attribute__((noinline)) void session_live(struct session *session)
     }
     helper_last_work(&session->helper);
     if (!run.collector.exec_seen)
-        housekeeping_close_accounts(&run.house);
+        housekeeping_close_accounts(&run.house, run.app_cpu_ns);
     /* The clock of a process that is gone may have been read long ago. */
     if (run.app_cpu_ns < run.collector.longest_ns)
         run.app_cpu_ns = run.collector.longest_ns;

@@ -69,11 +69,11 @@ static uint32_t thread_frame(struct stack_builder *builder, struct thread *threa
         char buffer[STACK_TEXT_BYTES];
         struct text text = text_over(buffer, sizeof buffer);
         folded_clean_name(&text, thread->name[0] != '\0' ? thread->name : "?");
-        if (by_tid) {
+        if (by_tid && thread->tid != 0) {
             text_put_char(&text, '/');
             text_put_u64(&text, (uint64_t)thread->tid);
         }
-        thread->text = text_index(builder, buffer, !by_tid);
+        thread->text = text_index(builder, buffer, !by_tid || thread->tid == 0);
     }
     if (thread->text == UINT32_MAX)
         return PROFILE_NONE;

@@ -63,7 +63,8 @@ int stack_builder_init(struct stack_builder *builder, struct modules *modules,
 size_t stack_frames(struct stack_builder *builder, struct thread *thread,
                     const struct record *record, enum unwind_end *end);
 
-/* Books WEIGHT_NS of THREAD whose stack could not be seen under a frame WHAT, a constant. */
+/* Books WEIGHT_NS of THREAD whose stack could not be seen under a frame WHAT, a constant. Without a
+ * tid it stands for all threads of its name. */
 void stack_frames_book(struct stack_builder *builder, struct thread *thread, const char *what,
                        uint64_t weight_ns);
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 UNSEEN = ("[kernel]",)
-BY_CLOCK = {UNSEEN, ("[thread start]",)}  # under a thread; known by clocks, not by samples
+BY_CLOCK = {UNSEEN, ("[thread start]",), ("[thread end]",)}  # under a thread; known by clocks, not by samples
 
 
 class Malformed(Exception):

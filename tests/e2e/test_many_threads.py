@@ -61,4 +61,20 @@ def test_ten_thousand_short_threads():
     near_ms((early + late) / 1000, burnt_us / 1000, burnt_us / 1000 * 0.12, "early and late")
 
 
+@test(each=[("births", "5000", "100"), ("burners", "200", "6")])
+def test_short_threads_add_up_to_the_clock(command):
+    """All that the process's clock shows is told, but for what we cost, as the summary has it."""
+    result = run(program(command[0]), *command[1:], clock=True, timeout=100,
+                 options={"UNIT": "us", "SUMMARY": "yes"})
+    expect(result.status == 0, str(result))
+    own_s = re.search(r"([0-9.]+) s in the program's threads", result.stderr.decode()).group(1)
+    _, _, start_ns, end_ns, _, _ = result.process_clocks[0]
+    clock_ms = (end_ns - start_ns) / 1e6
+    near_ms(result.profile.total() / 1000, clock_ms - float(own_s) * 1000, clock_ms * 0.03 + 3,
+            "sum against the CPU clock")
+    if command[0] == "burners":  # else chance may have given it to the samples
+        ends = result.profile.sum_where(lambda stack: stack[1:] == ("[thread end]",))
+        measured(ends > 0, "nothing for the ends of 200 threads")
+
+
 main()
