@@ -66,11 +66,10 @@ COMPILE   = $(CC) -std=gnu11 -D_GNU_SOURCE= $(WARNINGS) -iquote . -iquote core -
 # processor has.
 LIB_FLAGS := $(if $(filter aarch64,$(PROCESSOR)),-mno-outline-atomics) -fPIC -fvisibility=hidden -fno-stack-protector -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0
 MEM_FLAGS := -ffreestanding -fno-builtin $(if $(is_clang),,-fno-tree-loop-distribute-patterns)
-# For older glibcs than the one here: they have some functions in libraries of their own.
-OLD_GLIBC := $(if $(PORTABLE),-include preload/old_glibc.h)
-LIB_FLAGS += $(OLD_GLIBC)
-LIB_LINK  := $(if $(PORTABLE),-Wl$(comma)--no-as-needed -l:libdl.so.2 -l:libpthread.so.0) -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed \
+LIB_LINK  := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed \
              -Wl,-soname,libselfsample.so -Wl,--version-script=preload/exports.map
+# Older glibcs than the one here have some functions in libraries of their own.
+OLD_GLIBC_LINK := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
 
 CORE_SOURCES    := $(wildcard core/*.c)
 PRELOAD_SOURCES := $(wildcard preload/*.c)
@@ -85,6 +84,11 @@ FIRST_SOURCES   := preload/init.c preload/hooks.c preload/api.c \
 LIB_OBJECTS     := $(patsubst %.c,$(B)/lib/%.o,$(FIRST_SOURCES) \
                    $(filter-out $(FIRST_SOURCES),$(CORE_SOURCES) $(PRELOAD_SOURCES))) \
                    $(GENERATED:%=$(B)/lib/%.o)
+# Core calls nothing of libc's, and is the same for old ones.
+OLD_GLIBC_OBJECTS := $(LIB_OBJECTS:$(B)/lib/preload/%=$(B)/portable/preload/%)
+ifneq ($(PORTABLE),)
+LIB_OBJECTS     := $(OLD_GLIBC_OBJECTS)
+endif
 # Objects from Debian's static archives, renamed and localized by their own recipes.
 FOREIGN_OBJECTS := $(if $(wildcard scripts/demangler.mk),$(B)/demangler.o)
 FOREIGN_LINK    :=
@@ -101,7 +105,11 @@ COMMAND_OBJECTS := $(COMMAND_SOURCES:%.c=$(B)/command/%.o)
 .PHONY: all
 all: $(B)/libselfsample.so $(B)/selfsample $(INLINE)
 
-$(B)/libselfsample.so: $(LIB_OBJECTS) $(FOREIGN_OBJECTS) preload/exports.map
+# $(B)/portable/libselfsample.so is what PORTABLE=1 makes, for the tests.
+$(B)/libselfsample.so: $(LIB_OBJECTS)
+$(B)/portable/libselfsample.so: $(OLD_GLIBC_OBJECTS)
+$(B)/portable/libselfsample.so $(if $(PORTABLE),$(B)/libselfsample.so): LIB_LINK := $(OLD_GLIBC_LINK) $(LIB_LINK)
+$(B)/libselfsample.so $(B)/portable/libselfsample.so: $(FOREIGN_OBJECTS) preload/exports.map
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIB_LINK) -o $@ $(filter %.o,$^) $(FOREIGN_LINK)
 
@@ -142,6 +150,11 @@ $(B)/lib/%.o: %.c $(B)/flags | $(B)/pprof.pb-c.h
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
 	$(Q)$(COMPILE) $(LIB_FLAGS) -c -o $@ $<
+
+$(B)/portable/%.o: %.c $(B)/flags | $(B)/pprof.pb-c.h
+	@mkdir -p $(@D)
+	@echo "  CC      $@"
+	$(Q)$(COMPILE) $(LIB_FLAGS) -include preload/old_glibc.h -c -o $@ $<
 
 $(GENERATED:%=$(B)/lib/%.o): $(B)/lib/%.o: $(B)/%.c $(B)/flags
 	@mkdir -p $(@D)
@@ -210,13 +223,13 @@ RULES     := scripts/check-calls scripts/check-core-symbols scripts/check-folder
 RUN_TESTS  = B=$(B) CC='$(CC)' $(PYTHON) scripts/run-tests
 
 .PHONY: check check-unit check-e2e check-rules check-large unit-sanitized
-check: all unit unit-sanitized
+check: all $(B)/portable/libselfsample.so unit unit-sanitized
 	$(Q)$(RUN_TESTS) $(RULES) $(UNIT_TESTS) $(UNIT_TESTS:$(U)/%=$(B)/san-$(subst $(comma),-,$(CHECK_SAN))/%) tests/e2e
 
 check-unit: unit
 	$(Q)$(RUN_TESTS) $(UNIT_TESTS)
 
-check-e2e: all
+check-e2e: all $(B)/portable/libselfsample.so
 	$(Q)$(RUN_TESTS) $(if $(T),$(T),tests/e2e)
 
 # Cases whose full size takes minutes and gigabytes.
@@ -224,7 +237,7 @@ LARGE_TESTS := tests/e2e/test_fork.py tests/e2e/test_dlopen.py
 check-large: all
 	$(Q)E2E_LARGE=1 $(RUN_TESTS) --timeout 1800 $(LARGE_TESTS)
 
-check-rules: all
+check-rules: all $(B)/portable/libselfsample.so
 	$(Q)$(RUN_TESTS) $(RULES)
 
 # How long stress and fuzz go on; empty: STRESS_SECONDS and FUZZ_SECONDS.
@@ -365,5 +378,5 @@ help:
 	@echo 'make clean         remove $(B)/'
 	@echo 'Variables: B=dir CC=clang CROSS=aarch64-linux-gnu- CFLAGS=.. LDFLAGS=.. WERROR=1 SAN=.. PORTABLE=1 PREFIX=.. DESTDIR=.. V=1'
 
--include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(COMMAND_OBJECTS) $(INLINE_OBJECTS) $(UNIT_CORE) $(UNIT_TESTS:%=%.o) \
+-include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(OLD_GLIBC_OBJECTS) $(COMMAND_OBJECTS) $(INLINE_OBJECTS) $(UNIT_CORE) $(UNIT_TESTS:%=%.o) \
          $(FUZZ_CORE) $(FUZZERS:%=%.o))

@@ -32,7 +32,7 @@ check-arm64:
 
 .PHONY: check-arm64-built
 check-arm64-built: $(ARM64_TOOLS)
-	$(Q)$(ARM64_MAKE) all unit
+	$(Q)$(ARM64_MAKE) all $(ARM64_B)/portable/libselfsample.so unit
 	$(Q)$(ARM64_ENV) $(PYTHON) scripts/run-tests scripts/check-core-symbols scripts/check-glibc
 	$(Q)$(ARM64_ENV) $(PYTHON) scripts/run-tests --under '$(ARM64_UNDER)' $(ARM64_TESTS)
 
