@@ -18,6 +18,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* AArch64 has only the newer one. */
+#ifndef SYS_poll
+#define SYS_poll SYS_ppoll
+#endif
+
 #define CALL(name)                                                                                 \
     {                                                                                              \
 #name, SYS_##name                                                                          \

@@ -24,7 +24,11 @@ OWN_FRAME int leaf(int x)
 OWN_FRAME uint64_t pushing_leaf(uint64_t x);
 OWN_FRAME uint64_t pushing_leaf(uint64_t x)
 {
+#ifdef __aarch64__
+    __asm__ volatile("" ::: "x19", "x20", "x21", "x22", "x23");
+#else
     __asm__ volatile("" ::: "rbx", "r12", "r13", "r14", "r15");
+#endif
     return x * 3;
 }
 
