@@ -39,8 +39,10 @@ static bool leave_find(struct unwinder *unwinder, uint64_t ip, struct arch_leave
         return kept->ip == ip;
     }
     bool leaves = arch_leaves_by(code, leave);
-    if (leaves || kept->ip == ip)
-        *kept = (struct unwind_leaving){leaves ? ip : 0, *leave};
+    if (leaves)
+        *kept = (struct unwind_leaving){ip, *leave};
+    else if (kept->ip == ip)
+        kept->ip = 0;
     return leaves;
 }
 

@@ -193,6 +193,9 @@ TEST(made_code_is_looked_at_anew_for_newer_samples)
     memcpy(at, nothing, sizeof nothing);
     sample.time_ns = sys_clock_ns(CLOCK_MONOTONIC) + 1;
     check_caller(&sample, code + RETURN_2);
+    munmap((void *)(uintptr_t)code, 4096); /* is gone, and was other code when seen last */
+    sample.time_ns = sys_clock_ns(CLOCK_MONOTONIC) + 1;
+    check_caller(&sample, code + RETURN_2);
     modules_close(&modules);
 }
 
