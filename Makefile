@@ -219,7 +219,7 @@ $(UNIT_TESTS): %: %.o $(U)/libcore.a $(FOREIGN_OBJECTS)
 
 # ---- checks --------------------------------------------------------------------------------------
 CHECK_SAN := address,undefined
-RULES     := scripts/check-calls scripts/check-core-symbols scripts/check-folders scripts/check-glibc
+RULES     := scripts/check-calls scripts/check-cases scripts/check-core-symbols scripts/check-folders scripts/check-glibc
 RUN_TESTS  = B=$(B) CC='$(CC)' $(PYTHON) scripts/run-tests
 
 .PHONY: check check-unit check-e2e check-rules check-large unit-sanitized

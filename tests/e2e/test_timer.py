@@ -79,6 +79,16 @@ def test_workers_that_block_all_signals():
     measured(len(workers) >= 2, f"{ {t: profile.thread_share(t) for t in profile.threads()} }")
 
 
+@test
+def test_a_program_that_is_born_with_all_signals_blocked():
+    """As a child of one that blocks them: ours is unblocked, and the program can't tell."""
+    def block():
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+    result = both(program("work"), 200000, 3, setup=block, options={**TIMER, "UNIT": "us"})
+    near(result.profile.total() / 1000, 200, 30, "ms of CPU time")
+
+
 @test(each=[("root", False), ("user", True)])
 def test_signals_as_bare(who):
     seen = bare(program("sigview"), 4000, user=who[1]).stdout

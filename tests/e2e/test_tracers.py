@@ -32,6 +32,10 @@ def test_strace_of_a_profiled_program(option):
     result = strace_of_burners(*option.split())
     expect(not result.stderr, str(result))
     measured(result.profile.share("sixty") > 0.3, f"sixty has {result.profile.share('sixty'):.2f}")
+    if option == "-f":
+        lines = (result.directory / "trace").read_text().splitlines()
+        traced = {line.split()[0] for line in lines}
+        expect(len(traced) == 4, f"main and three threads, but there were traced {traced}")
 
 
 @test

@@ -1,7 +1,8 @@
 /*
  * A C program that loads a C++ plugin (argv[2]) and makes it throw, argv[3] times, the way argv[1]
  * says: inside (one thread, library kept open), across (through a frame of this program), churn
- * (one thread opens, looks up and closes the plugin over and over while three throw).
+ * (one thread opens, looks up and closes the plugin over and over while three throw). All begin
+ * anew until argv[4] seconds have passed, and none stops before.
  * Build: -pthread -ldl -fexceptions
  */
 #include "burn.h"
@@ -11,6 +12,7 @@
 
 static const char *plugin;
 static long throws;
+static time_t end_s;
 
 static void *find(void *library, const char *name)
 {
@@ -37,15 +39,26 @@ static long throw_by(void *library, int across)
     return across ? across_us(throws, call_through) : inside_plugin(throws);
 }
 
+static time_t now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
 static void *thrower(void *across)
 {
-    void *library = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
     long caught;
 
-    if (!library)
-        abort();
-    caught = throw_by(library, across != NULL);
-    dlclose(library);
+    do {
+        void *library = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
+
+        if (!library)
+            abort();
+        caught = throw_by(library, across != NULL);
+        dlclose(library);
+    } while (caught == throws && now_s() < end_s);
     return (void *)caught;
 }
 
@@ -93,6 +106,7 @@ int main(int argc, char **argv)
         return 2;
     plugin = argv[2];
     throws = strtol(argv[3], NULL, 10);
+    end_s = now_s() + argument(argc, argv, 4, 0);
     if (!strcmp(how, "churn"))
         with_churn();
     else
