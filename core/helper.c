@@ -278,8 +278,9 @@ static int memory_map(struct helper *helper)
 
 static void memory_unmap(struct helper *helper)
 {
-    sys_munmap(helper->memory, helper->memory_bytes);
-    helper->memory = NULL;
+    void *memory = __atomic_exchange_n(&helper->memory, NULL, __ATOMIC_RELAXED);
+    if (memory != NULL)
+        sys_munmap(memory, helper->memory_bytes);
     helper->memory_is_fresh = false;
 }
 
@@ -377,8 +378,7 @@ void helper_reap(const struct helper *helper, pid_t pid)
 
 void helper_free(struct helper *helper)
 {
-    if (helper->memory != NULL)
-        memory_unmap(helper);
+    memory_unmap(helper);
 }
 
 void helper_forked(struct helper *copy)

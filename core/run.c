@@ -256,6 +256,11 @@ static void clock_read(struct run *run)
     collector_note_clock(&run->collector, run->app_cpu_ns);
 }
 
+static bool is_ended_by_seccomp(const struct session *session)
+{
+    return session_is_hushed(session) && session_ends_at_seccomp(session);
+}
+
 /* One turn. False when it was the last. */
 static bool turn(struct run *run)
 {
@@ -266,8 +271,7 @@ static bool turn(struct run *run)
     requests_take(&run->requests, &session->helper);
     uint32_t snapshots = __atomic_load_n(&session->helper.snapshots_wanted, __ATOMIC_ACQUIRE);
     struct quiet_patience fork_patience = patience(session);
-    bool hushed = __atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0;
-    last |= hushed && session_ends_at_seccomp(session);
+    last |= is_ended_by_seccomp(session);
     helper_beat(&session->helper);
     if (last)
         helper_last_work(&session->helper);
@@ -364,7 +368,8 @@ static __attribute__((noinline)) void session_live(struct session *session)
         run.app_cpu_ns = run.collector.longest_ns;
     perf_map_finish(&run);
     publisher_finish(&run.publisher, run.app_cpu_ns);
-    if (__atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS)
+    if (__atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS ||
+        is_ended_by_seccomp(session))
         run_release(&run);
     __atomic_store_n(&session->progress, SESSION_DONE, __ATOMIC_RELEASE);
 }

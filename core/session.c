@@ -322,10 +322,8 @@ static void births_wait(const struct session *session)
         sys5(SYS_ppoll, NULL, 0, &part, NULL, 0);
 }
 
-int session_stop(struct session *session)
+static int stop(struct session *session)
 {
-    if (!session_is_mine(session))
-        return -ESRCH;
     int result = finish(session, SESSION_STOPS);
     session->app_pid = 0;
     session->given_up = result == -ETIMEDOUT;
@@ -339,6 +337,11 @@ int session_stop(struct session *session)
     session->helper = (struct helper){0};
     forget(session);
     return result != 0 ? result : session->finish_result;
+}
+
+int session_stop(struct session *session)
+{
+    return session_is_mine(session) ? stop(session) : -ESRCH;
 }
 
 /* Waits for a part of the time until END_NS, unless *WORD is not NOW any more. 0, -EOWNERDEAD or
@@ -434,15 +437,14 @@ bool session_ends_at_seccomp(const struct session *session)
 
 bool session_hush(struct session *session)
 {
-    if (session_is_hushed(session) || session->process_pid != (pid_t)sys0(SYS_getpid))
+    if (session_is_hushed(session) || session->process_pid != (pid_t)sys0(SYS_getpid) ||
+        __atomic_exchange_n(&session->hushed, 1, __ATOMIC_SEQ_CST) != 0)
         return true;
-    if (session->app_pid != 0 && session_ends_at_seccomp(session)) {
-        session_end(session);
-        if (__atomic_load_n(&session->helper.tid, __ATOMIC_ACQUIRE) == 0)
-            helper_free(&session->helper);
-    }
+    if (session->app_pid != 0 && session_ends_at_seccomp(session) &&
+        helper_is_child(&session->helper))
+        stop(session);
     timers_silence(&session->timers, true);
-    return __atomic_exchange_n(&session->hushed, 1, __ATOMIC_SEQ_CST) != 0;
+    return false;
 }
 
 void session_unhush(struct session *session)
