@@ -240,3 +240,13 @@ void outfile_close(struct outfile *out)
         sys_close(out->committed_fd);
     out->committed_fd = -1;
 }
+
+void outfile_absolute(struct text *path, const char *name)
+{
+    char cwd[OUTPATH_BYTES];
+    if (name[0] != '/' && sys2(SYS_getcwd, cwd, sizeof cwd) > 0) {
+        text_put(path, cwd);
+        text_put_char(path, '/');
+    }
+    text_put(path, name);
+}

@@ -78,4 +78,7 @@ void outfile_withdraw(struct outfile *out);
 /* Aborts, and lets go of the committed file. OUT may be given to outfile_init again. */
 void outfile_close(struct outfile *out);
 
+/* Puts the absolute path of the file NAME, for readers that have another working directory. */
+void outfile_absolute(struct text *path, const char *name);
+
 #endif

@@ -1,13 +1,8 @@
 /* Writes a session's results. Runs in the helper. */
 #include "publish.h"
 
-#include <string.h>
-
 #include "engine.h"
-#include "message.h"
 #include "places.h"
-#include "shortfall.h"
-#include "summary.h"
 #include "sys.h"
 #include "writing.h"
 
@@ -15,49 +10,6 @@
 
 #define TOLD_APART_NS 1000000000u
 #define LOOK_KEPT_NS  2000000000u /* by then who asked for it has opened it */
-
-/* True if the command has got it. */
-static bool report_write(const struct publisher *publisher, struct text *line)
-{
-    if (publisher->report_fd < 0)
-        return false;
-    text_put_char(line, '\n');
-    return sys_write(publisher->report_fd, line->start, line->length) == (long)line->length;
-}
-
-static void kernel_refusal_put(struct publisher *publisher)
-{
-    int64_t paranoid = publisher->session->paranoid;
-    struct text text = text_over(publisher->kernel_refusal, sizeof publisher->kernel_refusal);
-    text_put(&text, "kernel.perf_event_paranoid=");
-    text_put_i64(&text, paranoid);
-    if (paranoid > 1)
-        text_put(&text, "; `sysctl kernel.perf_event_paranoid=1` shows them");
-}
-
-static void engine_put(struct publisher *publisher)
-{
-    const struct session *session = publisher->session;
-    struct text text = text_over(publisher->engine, sizeof publisher->engine);
-    engine_describe(&text, &session->traits, session->paranoid);
-    if (!session->traits.by_timer && publisher->collector->threads.timed != 0)
-        text_put(&text, " and timers"); /* for threads that could have no event */
-    if (session->config.libunwind && session->library.address_space == NULL)
-        text_put(&text, " without libunwind");
-    if (session->helper.kind == HELPER_THREAD)
-        text_put(&text, ", helper a thread (a normal exit alone is covered)");
-}
-
-/* Where the file NAME is, as an absolute path, since the reader has another working directory. */
-static void put_absolute(struct text *path, const char *name)
-{
-    char cwd[OUTPATH_BYTES];
-    if (name[0] != '/' && sys2(SYS_getcwd, cwd, sizeof cwd) > 0) {
-        text_put(path, cwd);
-        text_put_char(path, '/');
-    }
-    text_put(path, name);
-}
 
 static void status_tell(struct publisher *publisher)
 {
@@ -67,7 +19,7 @@ static void status_tell(struct publisher *publisher)
     struct text relative = text_over(name, sizeof name);
     struct text out = text_over(status->out, sizeof status->out);
     outpath_number(&relative, session->out_path, session->writings);
-    put_absolute(&out, name);
+    outfile_absolute(&out, name);
     status->samples = publisher->collector->profile.samples;
     status->cpu_ns = publisher->collector->profile.weight_ns;
     status_write(status);
@@ -79,7 +31,7 @@ static void status_init(struct publisher *publisher)
     struct status *status = &publisher->status;
     status_open(status, session->app_pid);
     status->program = session->program;
-    status->engine = publisher->engine;
+    status->engine = publisher->teller.engine;
     status->format = session->config.format == CONFIG_FORMAT_FOLDED ? "folded" : "pprof";
     status->unit = session->config.unit == CONFIG_UNIT_US ? "us" : "samples";
     status->rate_hz = engine_rate_hz(session->period_ns);
@@ -99,49 +51,16 @@ static bool out_is_numbered(const char *names)
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
-    *publisher = (struct publisher){.session = session, .collector = collector, .report_fd = -1};
+    *publisher = (struct publisher){.session = session, .collector = collector};
     publisher->began_ns = publisher->profile_began_ns = sys_clock_ns(CLOCK_REALTIME);
     publisher->is_series =
         session->config.checkpoint_seconds > 0 && out_is_numbered(session->out_path);
     series_init(&publisher->series);
     arena_init(&publisher->arena, ARENA_BYTES_MAX);
     kernel_symbols_init(&publisher->kernel, &kernel_symbols_system);
-    kernel_refusal_put(publisher);
-    engine_put(publisher);
-    status_init(publisher);
-    if (session->config.report_path[0] == '\0')
-        return;
-    publisher->report_fd = sys_open(session->config.report_path, O_WRONLY | O_NONBLOCK, 0);
-    char buffer[SUMMARY_REPORT_BYTES];
-    struct text line = text_over(buffer, sizeof buffer);
-    struct summary summary = {.pid = session->app_pid, .program = session->program};
-    summary_report_start(&summary, &line);
-    report_write(publisher, &line);
-}
-
-/* Leaves LINES for the app to say at its end, behind those that wait already. A series of files may
- * bring the same again and again. */
-static void notice_leave(struct session *session, const char *lines)
-{
-    size_t waiting = strlen(session->notice), length = strlen(lines);
-    if (length <= waiting && memcmp(session->notice + waiting - length, lines, length) == 0)
-        return;
-    struct text text = {
-        .start = session->notice, .size = sizeof session->notice, .length = waiting};
-    if (waiting != 0)
-        text_put_char(&text, '\n');
-    text_put(&text, lines);
-}
-
-/* Lines for the user: at once where stderr could be kept, else by the app. */
-static void notice(struct publisher *publisher, const char *lines)
-{
-    struct session *session = publisher->session;
-    if (session->helper.has_stderr) {
-        message_write(2, lines);
-        return;
-    }
-    notice_leave(session, lines);
+    teller_init(&publisher->teller, session, collector);
+    status_init(publisher); /* takes a descriptor of a fixed number, which is free as yet */
+    teller_begin(&publisher->teller);
 }
 
 /* Gets publisher->out ready for a writing. 0 or -errno. */
@@ -169,22 +88,8 @@ static int out_ready(struct publisher *publisher)
 static void tell_file(struct publisher *publisher, const struct outfile *out)
 {
     struct text path = text_over(publisher->status.file, sizeof publisher->status.file);
-    put_absolute(&path, out->name);
+    outfile_absolute(&path, out->name);
     status_tell(publisher);
-}
-
-/* The profile is whole without this file: an error is told and goes no further. */
-static void places_notice(struct publisher *publisher, const struct writing *writing)
-{
-    char buffer[OUTPATH_BYTES + 128];
-    struct text line = text_over(buffer, sizeof buffer);
-    if (writing->places_error == 0)
-        return;
-    text_put(&line, "selfsample: ");
-    text_put(&line, writing->out->name);
-    text_put(&line, PLACES_SUFFIX ": can't be written, inlined functions are not shown: ");
-    text_put_error(&line, -writing->places_error);
-    notice(publisher, buffer);
 }
 
 /* All so far, unless WRITING says otherwise, into a file that has been begun. 0 or -errno. */
@@ -196,8 +101,9 @@ static int write_into(struct publisher *publisher, struct writing writing)
     if (writing.profile == NULL)
         writing.profile = &publisher->collector->profile;
     int result = writing_do(&writing, &publisher->arena);
-    publisher->kernel_hidden |= writing.kernel_hidden;
-    places_notice(publisher, &writing);
+    publisher->teller.kernel_hidden |= writing.kernel_hidden;
+    if (writing.places_error != 0)
+        teller_places_error(&publisher->teller, writing.out->name, writing.places_error);
     return result;
 }
 
@@ -221,18 +127,6 @@ static int write_next(struct publisher *publisher, struct writing writing)
     return 0;
 }
 
-/* Tells the command, where it can be told in one line. */
-static void part_report(const struct publisher *publisher)
-{
-    char path_buffer[OUTPATH_BYTES], buffer[SUMMARY_REPORT_BYTES];
-    struct text path = text_over(path_buffer, sizeof path_buffer);
-    struct text line = text_over(buffer, sizeof buffer - 1);
-    put_absolute(&path, publisher->out->name);
-    summary_report_part(publisher->session->app_pid, path_buffer, &line);
-    if (!path.cut && !line.cut)
-        report_write(publisher, &line);
-}
-
 /* What has been counted since the last file of the series. -ENODATA: nothing. One that has to go on
  * in the same file, since no other can be made, has it all again. */
 static int write_part(struct publisher *publisher)
@@ -247,7 +141,7 @@ static int write_part(struct publisher *publisher)
         result = write_next(publisher,
                             (struct writing){.profile = &part.profile, .owed_ns = part.owed_ns});
     if (result == 0)
-        part_report(publisher);
+        teller_part(&publisher->teller, publisher->out->name);
     if (result == 0 && !publisher->out_is_kept) {
         series_part_told(&publisher->series, &part);
         publisher->began_ns = sys_clock_ns(CLOCK_REALTIME);
@@ -260,102 +154,6 @@ static int write_profile(struct publisher *publisher)
 {
     return publisher->is_series ? write_part(publisher)
                                 : write_next(publisher, (struct writing){0});
-}
-
-static struct summary summarize(const struct publisher *publisher, uint64_t app_cpu_ns)
-{
-    const struct session *session = publisher->session;
-    const struct collector *collector = publisher->collector;
-    const struct event_traits *traits = &session->traits;
-    uint64_t own_ns = collector->threads.own_ns;
-    struct summary summary = {
-        .pid = session->app_pid,
-        .program = session->program,
-        .samples = collector->profile.samples,
-        .cpu_seen_ns = collector->profile.weight_ns,
-        .cpu_clock_ns = app_cpu_ns > own_ns ? app_cpu_ns - own_ns : 0,
-        .own_ns = own_ns,
-        .kernel_ns = collector->kernel_ns,
-        .whole_stacks = collector->whole,
-        .truncated_stacks = collector->truncated,
-        .lost_samples = collector->lost,
-        .threads = collector->threads.total,
-        .uncovered_threads = collector->threads.uncovered,
-        .thinned_threads = collector->threads.thinned,
-        .throttled = collector->throttled,
-        .engine = publisher->engine,
-        .rate_hz = engine_rate_hz(session->period_ns),
-        .kernel_frames = traits->kernel_frames,
-        .helper_cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID),
-        .arena_bytes = collector->arena->peak_bytes + collector->perf_map.arena.peak_bytes,
-    };
-    if (session->config.kernel == CONFIG_KERNEL_NO)
-        summary.kernel_reason = "SELFSAMPLE_KERNEL=no";
-    else if (traits->by_timer)
-        summary.kernel_reason = "timers see user stacks alone";
-    else if (!traits->kernel_frames)
-        summary.kernel_reason = publisher->kernel_refusal;
-    else if (publisher->kernel_hidden)
-        summary.kernel_reason = "names hidden by kernel.kptr_restrict";
-    return summary;
-}
-
-static void error_line(struct text *line, const struct publisher *publisher, int error)
-{
-    text_put(line, "selfsample: ");
-    outpath_number(line, publisher->session->out_path, publisher->session->writings);
-    text_put(line, ": the profile can't be written: ");
-    text_put_error(line, -error);
-    text_put(line, "; choose another place with SELFSAMPLE_OUT or --out");
-}
-
-static bool report(const struct publisher *publisher, const struct summary *summary)
-{
-    char buffer[SUMMARY_REPORT_BYTES];
-    struct text line = text_over(buffer, sizeof buffer);
-    summary_report(summary, &line);
-    return report_write(publisher, &line);
-}
-
-static void summary_notice(struct publisher *publisher, const struct summary *summary)
-{
-    char buffer[SUMMARY_REPORT_BYTES];
-    struct text lines = text_over(buffer, sizeof buffer);
-    summary_print(summary, &lines);
-    notice(publisher, buffer);
-}
-
-static void shortfalls_notice(struct publisher *publisher)
-{
-    char lines[1024];
-    struct text text = text_over(lines, sizeof lines);
-    shortfall_put_labels(&text, &publisher->session->labels);
-    shortfall_put_signals(&text, publisher->session);
-    shortfall_put_code_names(&text, &publisher->collector->perf_map);
-    if (text.length != 0)
-        notice(publisher, lines);
-}
-
-/* Whoever tells the summary, the command or this process, tells the error with it. -ENODATA is
- * none: there was nothing to write. */
-static void tell(struct publisher *publisher, struct summary *summary, int error)
-{
-    char path_buffer[OUTPATH_BYTES], error_buffer[SUMMARY_REPORT_BYTES];
-    struct text path = text_over(path_buffer, sizeof path_buffer);
-    struct text line = text_over(error_buffer, sizeof error_buffer);
-    bool failed = error != 0 && error != -ENODATA;
-    if (failed) {
-        error_line(&line, publisher, error);
-        summary->error = error_buffer + sizeof "selfsample: " - 1;
-    } else if (error == 0 && publisher->out != NULL && publisher->out->name[0] != '\0') {
-        put_absolute(&path, publisher->out->name);
-        summary->file_path = path_buffer;
-    }
-    bool reported = report(publisher, summary);
-    if (publisher->session->config.summary)
-        summary_notice(publisher, summary);
-    else if (failed && !reported)
-        notice(publisher, error_buffer);
 }
 
 /* Clock unknown (0): the process was gone before we first looked, but may have been sampled. */
@@ -530,17 +328,17 @@ static int write_last(struct publisher *publisher)
 void publisher_finish(struct publisher *publisher, uint64_t app_cpu_ns)
 {
     int error = has_nothing(publisher, app_cpu_ns) ? -ENODATA : write_last(publisher);
-    bool sampled = publisher->collector->profile.samples > 0;
-    engine_put(publisher);
-    struct summary summary = summarize(publisher, app_cpu_ns);
+    struct teller_end end = {.app_cpu_ns = app_cpu_ns, .file = "", .error = error};
     if (error == -ENODATA) {
         if (publisher->out != NULL)
             out_withdraw(publisher);
-        summary.too_short = sampled || is_too_short(publisher, app_cpu_ns);
+        end.too_short =
+            publisher->collector->profile.samples > 0 || is_too_short(publisher, app_cpu_ns);
     }
+    if (publisher->out != NULL)
+        end.file = publisher->out->name;
     publisher->session->finish_result = error;
-    shortfalls_notice(publisher);
-    tell(publisher, &summary, error);
+    teller_end(&publisher->teller, &end);
 }
 
 void publisher_close(struct publisher *publisher)
@@ -552,10 +350,7 @@ void publisher_close(struct publisher *publisher)
 
 void publisher_fail(struct publisher *publisher, int error)
 {
-    struct summary summary = {.pid = publisher->session->app_pid,
-                              .program = publisher->session->program,
-                              .engine = publisher->engine};
-    tell(publisher, &summary, error);
+    teller_fail(&publisher->teller, error);
     publisher->session->finish_result = error;
     __atomic_store_n(&publisher->session->progress, SESSION_DONE, __ATOMIC_RELEASE);
 }

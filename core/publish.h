@@ -16,6 +16,7 @@
 #include "series.h"
 #include "session.h"
 #include "status.h"
+#include "teller.h"
 
 struct publisher {
     struct session *session;
@@ -31,12 +32,9 @@ struct publisher {
                                      is the only one that may still be had */
     struct kernel_symbols kernel; /* may be got ready while the app runs */
     struct status status;
-    uint64_t told_ns;         /* when the status was last brought up to date */
-    uint64_t look_ns;         /* when the last look was taken */
-    int report_fd;            /* FIFO to the command; -1: none */
-    bool kernel_hidden;       /* see frame_names.h */
-    char engine[256];         /* what takes the samples, and what is less than usual about it */
-    char kernel_refusal[128]; /* why there are no kernel frames, and what would help */
+    uint64_t told_ns; /* when the status was last brought up to date */
+    uint64_t look_ns; /* when the last look was taken */
+    struct teller teller;
 };
 
 /* Opens the way to the command, if there is one, and tells it that this process has begun. */
