@@ -55,6 +55,7 @@ static const int early_calls[] = {
     SYS_unshare,
     SYS_clone,
     SYS_waitid,
+    SYS_getpgid,
     SYS_readlinkat,
     SYS_clock_getres,
     SYS_timer_delete,

@@ -50,8 +50,8 @@ struct session_snapshot {
     char path[OUTPATH_BYTES]; /* ""; where the profile goes anyway */
 };
 
-/* Programs that wait for all their children with __WALL: one of ours would keep them waiting. They
- * are profiled only where the options name them; what they run is profiled all the same. */
+/* Programs that look after others, and would meet our helper as one of their children. They are
+ * profiled only where the options name them; what they run is profiled all the same. */
 #define SESSION_TRACERS "strace:ltrace:gdb:gdbserver:lldb*:rr"
 
 struct session {

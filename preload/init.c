@@ -16,6 +16,7 @@
 #include "../core/message.h"
 #include "hooks.h"
 #include "hooks_signals.h"
+#include "hooks_wait.h"
 #include "init.h"
 #include "linked.h"
 
@@ -149,6 +150,7 @@ int library_start_session(void)
     hooks_prepare();
     hooks_seccomp_prepare();
     hooks_signals_prepare();
+    hooks_wait_prepare();
     session.timers.handler = hooks_timer_signal;
     session.timers.stack_bytes = session.config.stack_bytes;
     return session_start(&session, environ);

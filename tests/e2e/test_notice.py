@@ -31,6 +31,13 @@ def test_its_own_malloc(who):
     near_ms(profile.share("allocate_us") * profile.total(), 400, 20, "samples in the allocator")
 
 
+@test(each=[("perf", {}), ("timer", {"ENGINE": "timer"})])
+def test_waits_of_all_kinds(engine):
+    """As tracers wait, who would wait for the helper for ever."""
+    result = both(program("waitkinds"), options=engine[1], timeout=60)
+    expect(result.status == 6 and result.stdout.count(b"No child processes") == 9, str(result))
+
+
 @test
 def test_fast_paths_of_one_thread():
     """What libc and libstdc++ do without locks for a single thread stays so: 7.5 times for putc."""

@@ -10,12 +10,21 @@ from harness import (both, expect, library, main, measured, near_ms, need, progr
 
 @test
 def test_preloaded_strace():
-    """It waits for all of its children, whatever their kind: one of ours would keep it for ever."""
+    """It is left out, what it runs is not."""
     result = run(need("strace"), "-f", "-o", "/dev/null", program("split"), 200, timeout=60)
     expect(result.status == 0, str(result))
     programs = [p.path.name.split(".")[1] for p in result.profiles]
     expect("strace" not in programs, f"profiles of {programs}")
     expect("split" in programs, f"profiles of {programs}")
+
+
+@test
+def test_profiled_strace():
+    """Where it is asked for. It ends though the helper, its child, does not before it."""
+    result = run(need("strace"), "-f", "-o", "/dev/null", program("split"), 200, timeout=60,
+                 options={"ONLY": "strace"})
+    programs = {p.path.name.split(".")[1] for p in result.profiles}
+    expect(result.status == 0 and programs == {"strace"}, f"{result}; profiles of {programs}")
 
 
 def strace_of_burners(*options):

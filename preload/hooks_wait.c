@@ -1,0 +1,138 @@
+/*
+ * The hooks on waits for whatever child there is, of any kind (__WALL, __WCLONE), as tracers wait:
+ * the helper is such a child, does not end before the app does, and is not to be seen. Waits
+ * without these flags, which do not see it, and waits for one child or group go straight on.
+ *
+ * Runs in the app's threads, in signal handlers too. Allocates nothing, takes no lock, leaves errno
+ * to the real functions.
+ */
+#include "hooks_wait.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "../core/sys.h"
+#include "hooks.h"
+
+/* The helper leaves the app's process group once it is settled. */
+#define SETTLE_PART_NS 500000
+#define SETTLE_PARTS   40
+
+static struct {
+    pid_t (*waitpid)(pid_t, int *, int);
+    pid_t (*wait3)(int *, int, struct rusage *);
+    pid_t (*wait4)(pid_t, int *, int, struct rusage *);
+    int (*waitid)(idtype_t, id_t, siginfo_t *, int);
+} real;
+
+#define REAL(name) HOOK_REAL(real.name, #name)
+
+void hooks_wait_prepare(void)
+{
+    (void)REAL(waitpid);
+    (void)REAL(wait3);
+    (void)REAL(wait4);
+    (void)REAL(waitid);
+}
+
+/* One wait for all children, by whichever function: the child's pid, 0 where none is ready, -1. */
+struct wait_call {
+    pid_t (*wait)(const struct wait_call *call, int options);
+    int *status;
+    struct rusage *usage;
+    siginfo_t *info;
+};
+
+static pid_t by_waitpid(const struct wait_call *call, int options)
+{
+    return real.waitpid(-1, call->status, options);
+}
+
+static pid_t by_wait3(const struct wait_call *call, int options)
+{
+    return real.wait3(call->status, options, call->usage);
+}
+
+static pid_t by_wait4(const struct wait_call *call, int options)
+{
+    return real.wait4(-1, call->status, options, call->usage);
+}
+
+static pid_t by_waitid(const struct wait_call *call, int options)
+{
+    return real.waitid(P_ALL, 0, call->info, options) != 0 ? -1 : call->info->si_pid;
+}
+
+static bool would_find_helper(int options)
+{
+    return __builtin_expect((options & (__WALL | __WCLONE)) != 0, 0) &&
+           session.helper.kind == HELPER_APART && session_is_mine(&session);
+}
+
+/* Are there children that only these flags show, or tracees, in the app's process group? Those that
+ * it has put into other groups are not found. */
+static bool has_clones(pid_t helper)
+{
+    const struct timespec part = {0, SETTLE_PART_NS};
+    uint32_t nobody = 0;
+    siginfo_t info;
+    long group = sys1(SYS_getpgid, 0);
+    for (int i = 0; i < SETTLE_PARTS && sys1(SYS_getpgid, helper) == group; i++)
+        sys4(SYS_futex, &nobody, FUTEX_WAIT, 0, &part);
+    return sys5(SYS_waitid, P_PGID, group, &info,
+                WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT | __WCLONE, NULL) == 0;
+}
+
+/* Where the helper alone is left of what the flags show, the wait goes on without them. Tracees are
+ * found by any. */
+static pid_t wait_for_others(const struct wait_call *call, int options)
+{
+    pid_t helper = (pid_t)__atomic_load_n(&session.helper.tid, __ATOMIC_RELAXED), child;
+    bool alone = !has_clones(helper);
+    if (alone && (options & __WALL) != 0)
+        return call->wait(call, options & ~(__WALL | __WCLONE));
+    do
+        child = call->wait(call, alone ? options | WNOHANG : options);
+    while (child > 0 && child == helper);
+    if (child != 0 || !alone)
+        return child;
+    errno = ECHILD;
+    return -1;
+}
+
+HOOK_EXPORT pid_t waitpid(pid_t pid, int *status, int options)
+{
+    const struct wait_call call = {.wait = by_waitpid, .status = status};
+    if (pid != -1 || !would_find_helper(options))
+        return REAL(waitpid)(pid, status, options);
+    return wait_for_others(&call, options);
+}
+
+HOOK_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
+{
+    const struct wait_call call = {.wait = by_wait3, .status = status, .usage = usage};
+    if (!would_find_helper(options))
+        return REAL(wait3)(status, options, usage);
+    return wait_for_others(&call, options);
+}
+
+HOOK_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+    const struct wait_call call = {.wait = by_wait4, .status = status, .usage = usage};
+    if (pid != -1 || !would_find_helper(options))
+        return REAL(wait4)(pid, status, options, usage);
+    return wait_for_others(&call, options);
+}
+
+HOOK_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+    siginfo_t own;
+    const struct wait_call call = {.wait = by_waitid, .info = info != NULL ? info : &own};
+    if (type != P_ALL || !would_find_helper(options))
+        return REAL(waitid)(type, id, info, options);
+    return wait_for_others(&call, options) < 0 ? -1 : 0;
+}
