@@ -17,7 +17,7 @@ void hooks_signals_prepare(void);
 /* Does the app think that the calling thread has our signal blocked? New threads inherit that. */
 bool hooks_signals_blocked(void);
 
-/* In a new thread, whose maker had it so. */
+/* In a new thread, whose maker had it so, and in one that starts a session (false). */
 void hooks_signals_begin(bool blocked);
 
 /* Our signal came, and from somebody else. Call in its handler, with what that was given. */

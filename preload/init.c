@@ -69,13 +69,21 @@ static void after_fork_in_parent(void)
     session_resume(&session, fork_end());
 }
 
+/* The program may have been executed with all signals blocked, and the timers' among them. */
+static int start(void)
+{
+    int result = session_start(&session, environ);
+    hooks_signals_begin(false);
+    return result;
+}
+
 static void after_fork_in_child(void)
 {
     bool profiled = session.app_pid != 0;
     api_forked();
     session_abandon(&session, fork_end());
     if (profiled && session.config.children && !session.hushed)
-        session_start(&session, environ);
+        start();
 }
 
 static void libunwind_load(void)
@@ -153,7 +161,7 @@ int library_start_session(void)
     hooks_wait_prepare();
     session.timers.handler = hooks_timer_signal;
     session.timers.stack_bytes = session.config.stack_bytes;
-    return session_start(&session, environ);
+    return start();
 }
 
 static void at_quick_exit_of_musl(void)
