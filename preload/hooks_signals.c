@@ -221,6 +221,24 @@ HOOK_SIGNAL(ssignal)
 HOOK_SIGNAL(sysv_signal)
 HOOK_SIGNAL(__sysv_signal)
 
+HOOK_EXPORT int sigignore(int signal)
+{
+    const struct sigaction action = {.sa_handler = SIG_IGN};
+    return sigaction(signal, &action, NULL);
+}
+
+/* It changes what is set for SIGNAL, and what `signal` will set. */
+HOOK_EXPORT int siginterrupt(int signal, int interrupts)
+{
+    static int (*function)(int, int);
+    if (HOOK_REAL(function, "siginterrupt") == NULL) {
+        errno = ENOSYS;
+        return -1;
+    }
+    let_go(signal, SIG_IGN);
+    return function(signal, interrupts);
+}
+
 /* The old ways to change masks, of which libc's own come to no hook. */
 
 static sigset_t set_of(int mask)

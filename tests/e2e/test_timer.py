@@ -100,6 +100,13 @@ def test_signals_as_bare(who):
 
 
 @test
+def test_signals_ignored_in_old_ways():
+    """By sigignore, and changed by siginterrupt: ours is another one then."""
+    result = both(program("sigview"), 4000, "ignore", options=TIMER)
+    measured(result.profile.share("ignoring") > 0.5, str(result))
+
+
+@test
 def test_a_program_that_takes_every_signal():
     """By raw system calls: it gets none of ours once it has a thread; a line tells of the loss."""
     result = run(program("rawsignals"), options=TIMER)

@@ -2,7 +2,8 @@
  * Prints all that a program can see of its signals, so that two runs can be compared: what each of
  * them does, masks before and after each change, those that new threads, forked children and
  * executed programs get; and sends itself every real-time signal, to be waited for, read from a
- * descriptor, handled, and died of. Computes in between, argv[1] us each time.
+ * descriptor, handled, and died of. Computes in between, argv[1] us each time. With argv[2] it
+ * ignores every real-time signal instead, and then computes.
  * Build: -pthread
  */
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include "burn.h"
 
 BURNER(between)
+BURNER(ignoring)
 
 extern char **environ;
 
@@ -210,6 +212,19 @@ static void handle_each(void)
         signal(i, SIG_DFL);
 }
 
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* siginterrupt */
+
+static void ignore_each(void)
+{
+    for (int i = SIGRTMAX; i >= SIGRTMIN; i--) {
+        if (siginterrupt(i, 1) != 0 || sigignore(i) != 0)
+            printf("%d is not to be ignored\n", i);
+        kill(getpid(), i);
+    }
+    print_actions();
+    ignoring(200000);
+}
+
 static void die_of_each(void)
 {
     int status;
@@ -231,6 +246,10 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     burn_for_us = argument(argc, argv, 1, 6000);
     pause_a_bit();
+    if (argc > 2) {
+        ignore_each();
+        return 0;
+    }
     print_actions();
     print_mask("at the start");
     die_of_each();
