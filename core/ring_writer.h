@@ -45,9 +45,9 @@ struct ring_writer ring_writer_over(void *mapping, size_t mapping_bytes, pid_t p
 uint32_t ring_writer_stack_bytes_max(void);
 
 /*
- * Puts a sample. The stack is copied by the kernel (process_vm_readv), which stops where nothing is
- * mapped: so it never reads beyond a stack's end into a hole, and cannot fault. False where the
- * ring has no room.
+ * Puts a sample. The stack is copied by the kernel (process_vm_readv, or a read of the memory's
+ * file), which stops where nothing is mapped: so it never reads beyond a stack's end into a hole,
+ * and cannot fault. False where the ring has no room.
  */
 bool ring_writer_put_sample(struct ring_writer *writer, const struct ring_writer_sample *sample);
 

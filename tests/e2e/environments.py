@@ -78,6 +78,8 @@ ALL = (
                   launcher=refused(error, "perf_event_open"))
       for error, text in (("EPERM", "Operation not permitted"), ("EACCES", "Permission denied"),
                           ("ENOSYS", "Function not implemented"), ("EINVAL", "Invalid argument"))),
+    Environment("perf_event_open and process_vm_readv refused", **TIMER, says="perf refused",
+                launcher=refused("EPERM", "perf_event_open,process_vm_readv")),
     Environment("the helper's clone refused", thread=True, launcher=refused("EPERM", "apart")),
     Environment("both refused", **TIMER, thread=True,
                 launcher=refused("EPERM", "apart,perf_event_open")),
