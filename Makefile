@@ -367,6 +367,7 @@ help:
 	@echo 'make check-rules   what may call, export and include what'
 	@echo 'make environments  the table of README: what is had where something is refused; as root'
 	@echo 'make arm64         the library for AArch64, in $(B)/arm64; check-arm64: its unit tests, under qemu'
+	@echo 'make check-arm64-vm  whole runs on an AArch64 kernel in an emulated machine: minutes; T=name: those tests'
 	@echo 'make stress        everything at once, for SECONDS=$(STRESS_SECONDS), drawn from SEED (the time)'
 	@echo 'make bench         measure what profiling costs'
 	@echo 'make bench-unwind  measure what a frame and a stack cost'

@@ -15,11 +15,13 @@ ARM64_TESTS   = $(patsubst tests/unit/%.c,$(ARM64_B)/unit/%,$(filter-out %_x86_6
 # they would take minutes.
 ARM64_NOT_RUN := test_helper test_timers test_ring_writer test_process_watch test_code_index test_kernel_symbols \
                  test_kernel_table test_module_names test_outpath test_profile test_sampling
-# The binutils that tests call must know the processor.
+# The tools that tests call must know the processor.
 ARM64_TOOLS  := $(ARM64_B)/tools
 ARM64_UNDER   = qemu-aarch64 -L /usr/$(ARM64) \
                 -E LD_LIBRARY_PATH=$(abspath $(ARM64_LIBS)):$(abspath $(ARM64_ROOT)/lib/$(ARM64))
 ARM64_ENV     = PATH="$(abspath $(ARM64_TOOLS)):$$PATH" B=$(ARM64_B) CC=$(ARM64)-gcc CXX=$(ARM64)-g++
+
+ARM64_VM_ROOT := $(B)/arm64-vm-root
 
 .PHONY: arm64 check-arm64
 arm64: $(ARM64_ROOT)/done
@@ -36,6 +38,23 @@ check-arm64-built: $(ARM64_TOOLS)
 	$(Q)$(ARM64_ENV) $(PYTHON) scripts/run-tests scripts/check-core-symbols scripts/check-glibc
 	$(Q)$(ARM64_ENV) $(PYTHON) scripts/run-tests --under '$(ARM64_UNDER)' $(ARM64_TESTS)
 
+# Whole runs, on Debian's kernel in an emulated machine. As above where packages cannot be had.
+.PHONY: check-arm64-vm check-arm64-vm-built
+check-arm64-vm:
+	$(Q)$(MAKE) --no-print-directory $(ARM64_ROOT)/done $(ARM64_VM_ROOT)/done || \
+	    { test $$? -eq 2 && test ! -e $(ARM64_VM_ROOT)/boot; }
+	$(Q)test ! -e $(ARM64_VM_ROOT)/done || $(MAKE) --no-print-directory check-arm64-vm-built
+
+check-arm64-vm-built: $(ARM64_TOOLS)
+	$(Q)$(ARM64_MAKE) all
+	$(Q)$(ARM64_ENV) VM_ROOT=$(abspath $(ARM64_VM_ROOT)) TESTS='$(T)' \
+	    $(PYTHON) scripts/run-tests --timeout 900 tests/vm/test_arm64
+
+$(ARM64_VM_ROOT)/done: scripts/arm64-vm-root scripts/arm64-root
+	$(Q)rm -rf $(ARM64_VM_ROOT)
+	$(Q)scripts/arm64-vm-root $(ARM64_VM_ROOT)
+	$(Q)touch $@
+
 $(ARM64_ROOT)/done: scripts/arm64-root
 	$(Q)rm -rf $(ARM64_ROOT)
 	$(Q)scripts/arm64-root $(ARM64_ROOT)
@@ -43,5 +62,5 @@ $(ARM64_ROOT)/done: scripts/arm64-root
 
 $(ARM64_TOOLS):
 	$(Q)mkdir -p $@
-	$(Q)for tool in nm ld objcopy objdump readelf strip; do \
+	$(Q)for tool in gcc g++ nm ld objcopy objdump readelf strip; do \
 	    ln -sf "$$(command -v $(ARM64)-$$tool)" $@/$$tool || exit 1; done

@@ -145,7 +145,7 @@ def thread_roots():
     global _thread_roots
     if _thread_roots is None:
         _thread_roots = {"_start", "clone3", "__clone3", "clone", "__clone", "[exec]",
-                         "_dl_start_user"}
+                         "_dl_start_user", "thread_start"}  # the last one is AArch64's
         for libc in glob.glob("/lib/x86_64-linux-gnu/libc.so.6"):
             calls = [b"\xb8" + number.to_bytes(4, "little") + b"\x0f\x05" for number in (435, 56)]
             _thread_roots |= _code_roots(libc, calls)
