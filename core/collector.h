@@ -46,8 +46,9 @@ struct collector {
 
     /* statistics */
     uint64_t whole, truncated, throttled;
-    uint64_t ahead_ns;   /* that samples weigh, and the process's clock does not show */
-    uint64_t longest_ns; /* the most that one thread's first event had counted at a sample */
+    uint64_t ahead_ns;    /* that samples weigh, and the process's clock does not show */
+    uint64_t longest_ns;  /* the most that one thread's first event had counted at a sample */
+    uint64_t unplaced_ns; /* see housekeeping.c: of long lives without a sample */
     uint64_t lost;      /* samples of settled events; those of births are carried by the next one */
     uint64_t kernel_ns; /* that passed in the kernel where kernel samples are refused */
 

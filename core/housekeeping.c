@@ -26,6 +26,9 @@
  * fewer, what is random about them is needed to be right on the average. */
 #define BALANCED_PERIODS 3u
 
+/* So many of a thinned birth's own periods stand for those of others. */
+#define SHARED_PERIODS 8u
+
 /* More than this unseen at the end of a thread's first event, and samples were lost. */
 #define LOST_PERIODS 8u
 
@@ -83,24 +86,45 @@ static void account_settled(struct collector *collector, struct thread *thread, 
         account_settled_to(collector, thread, count_ns, is_last);
 }
 
+/* From here on a thinned birth's life is its own, and stands for no others: one whose sampling made
+ * it long would count that many times. Those that were passed over are asked for the same part. */
+static uint64_t own_part_ns(const struct thread *thread, uint64_t cpu_ns)
+{
+    uint64_t shared_ns = SHARED_PERIODS * thread->birth_nominal_ns;
+    return thread->one_in > 1 && cpu_ns > shared_ns ? cpu_ns - shared_ns : 0;
+}
+
+/* What THREAD, which has used CPU_NS, stands for, with what is not placed yet of others' long
+ * lives. */
+static uint64_t stands_for_ns(struct collector *collector, const struct thread *thread,
+                              uint64_t cpu_ns)
+{
+    uint64_t beyond_ns = own_part_ns(thread, cpu_ns) * (thread->one_in - 1);
+    uint64_t others_ns = beyond_ns < collector->unplaced_ns ? beyond_ns : collector->unplaced_ns;
+    collector->unplaced_ns -= others_ns;
+    return cpu_ns * thread->one_in - beyond_ns + others_ns;
+}
+
 /*
  * What a first event's samples weigh is only right on the average of many threads. Where the
  * thread's clock is known, and its life is long enough that none goes without a sample, the
  * difference goes to the last of them. CPU_NS: by its clock, 0 where that is not known.
  */
-static void account_birth(struct profile *profile, const struct thread *thread, uint64_t cpu_ns)
+static void account_birth(struct collector *collector, const struct thread *thread, uint64_t cpu_ns)
 {
+    struct profile *profile = &collector->profile;
     if (thread->settled || thread->plain || thread->unbalanced ||
         thread->last_node == PROFILE_NONE || cpu_ns == 0)
         return;
     cpu_ns = cpu_ns > thread->birth_cpu_ns ? cpu_ns - thread->birth_cpu_ns : 0;
     if (cpu_ns < thread_used_ns(thread))
         cpu_ns = thread_used_ns(thread);
-    if (cpu_ns > thread->weight_ns)
-        profile_top_up(profile, thread->last_node, (cpu_ns - thread->weight_ns) * thread->one_in);
+    uint64_t stands_ns = stands_for_ns(collector, thread, cpu_ns);
+    uint64_t weighed_ns = thread->weight_ns * thread->one_in;
+    if (stands_ns > weighed_ns)
+        profile_top_up(profile, thread->last_node, stands_ns - weighed_ns);
     else
-        profile_take_back(profile, thread->last_node,
-                          (thread->weight_ns - cpu_ns) * thread->one_in);
+        profile_take_back(profile, thread->last_node, weighed_ns - stands_ns);
 }
 
 /*
@@ -122,15 +146,15 @@ static void account_unsettled(struct collector *collector, struct thread *thread
 /* Of a thread that has ended, settled or not. */
 static void account_close(struct collector *collector, struct thread *thread)
 {
-    uint64_t period_ns =
-        thread->by_timer ? thread->birth_nominal_ns : collector->threads.plan.period_ns;
-    uint64_t shortest_ns = BALANCED_PERIODS * period_ns;
+    uint64_t shortest_ns = BALANCED_PERIODS * thread->birth_nominal_ns;
     account_settled(collector, thread, true);
+    if (thread->passed_over && !thread->settled && !thread->unbalanced)
+        collector->unplaced_ns += own_part_ns(thread, thread->end_cpu_ns);
     uint64_t end_ns = thread->birth_cpu_ns + thread_used_ns(thread);
     if (end_ns < thread->end_cpu_ns)
         end_ns = thread->end_cpu_ns;
     if (end_ns >= thread->birth_cpu_ns + shortest_ns)
-        account_birth(&collector->profile, thread, end_ns);
+        account_birth(collector, thread, end_ns);
 }
 
 /* A thread that had an event of its own, or none. REPLACEMENT counts already; returns the thread's
@@ -146,8 +170,10 @@ static uint64_t account_first(struct housekeeping *house, struct thread *thread,
     /* One that the first scan finds may be as old as the process. */
     bool is_new = !thread->scanned || !collector->threads.plan.had_threads || house->scans > 1;
     if (thread->event.mapping != NULL)
-        account_birth(&collector->profile, thread, cpu_ns);
-    else if (is_new && !thread->unbalanced && !thread->passed_over && cpu_ns > thread->birth_cpu_ns)
+        account_birth(collector, thread, cpu_ns);
+    else if (is_new && !thread->unbalanced && thread->passed_over)
+        thread->owed_ns = own_part_ns(thread, cpu_ns);
+    else if (is_new && !thread->unbalanced && cpu_ns > thread->birth_cpu_ns)
         thread->owed_ns = cpu_ns - thread->birth_cpu_ns;
     thread_refresh_name(pid, thread);
     return cpu_ns;

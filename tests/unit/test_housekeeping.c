@@ -440,7 +440,7 @@ TEST(a_thread_without_an_event_is_uncovered_at_the_end)
     end_all();
 }
 
-/* What it used until it is settled is for others to stand for. */
+/* Its first ms is for others to stand for, the rest its own: it has used 50. */
 TEST(a_thread_that_was_passed_over_is_settled_like_others)
 {
     struct worker worker;
@@ -456,7 +456,7 @@ TEST(a_thread_that_was_passed_over_is_settled_like_others)
     worker_wait(&worker);
     housekeeping_do(&house, &mailbox);
     CHECK(thread->settled);
-    CHECK_U64(thread->owed_ns, 0);
+    CHECK(thread->owed_ns >= 30 * PERIOD_NS && thread->owed_ns <= thread->base_cpu_ns - PERIOD_NS);
     CHECK_U64(thread->one_in, 1);
     worker_end(&worker);
     end_all();
@@ -551,5 +551,54 @@ TEST(ends_in_a_pause_are_not_booked)
     collector.paused = false;
     housekeeping_close_accounts(&house, 9 * PERIOD_NS);
     CHECK_U64(collector.profile.weight_ns, 0);
+    end_all();
+}
+
+/* One of 16 like it, with samples of 6 ms. */
+static struct thread *chosen_thread(void)
+{
+    post((struct birth){.tid = 0x7fffffe, .event.fd = -1, .one_in = 16, .cpu_ns = 1000});
+    struct thread *thread = threads_find(&collector.threads, 0x7fffffe);
+    REQUIRE(thread != NULL);
+    CHECK_U64(thread->birth_nominal_ns, PERIOD_NS / 8);
+    uint32_t frame = profile_frame(&collector.profile, FRAME_OF_TEXT, 0);
+    thread->weight_ns = 6 * PERIOD_NS;
+    profile_add(&collector.profile, &frame, 1, 16 * thread->weight_ns, &thread->last_node);
+    return thread;
+}
+
+static void chosen_ends(struct thread *thread, uint64_t used_ns)
+{
+    post((struct birth){.tid = thread->tid, .ended = true, .cpu_ns = 1000 + used_ns});
+    thread->dead = true;
+    housekeeping_do(&house, &mailbox);
+}
+
+/* Of a long life the first ms is weighed as that of sixteen, the rest as its own. */
+TEST(a_long_life_does_not_stand_for_short_ones)
+{
+    prepare();
+    house.scanned_ns = clock_ns(CLOCK_MONOTONIC);
+    collector.scan_wanted = false;
+    chosen_ends(chosen_thread(), PERIOD_NS);
+    CHECK_U64(collector.profile.weight_ns, 16 * PERIOD_NS);
+    chosen_ends(chosen_thread(), 5 * PERIOD_NS);
+    CHECK_U64(collector.profile.weight_ns, (16 + 16 + 4) * PERIOD_NS);
+    end_all();
+}
+
+/* But for long ones that had no event. */
+TEST(a_long_life_stands_for_as_much_of_others_as_there_was)
+{
+    prepare();
+    house.scanned_ns = clock_ns(CLOCK_MONOTONIC);
+    collector.scan_wanted = false;
+    post((struct birth){.tid = 0x7ffffff, .event.fd = -1, .one_in = 16, .passed_over = true});
+    post((struct birth){.tid = 0x7ffffff, .ended = true, .cpu_ns = 3 * PERIOD_NS});
+    housekeeping_do(&house, &mailbox);
+    CHECK_U64(collector.unplaced_ns, 2 * PERIOD_NS);
+    chosen_ends(chosen_thread(), 5 * PERIOD_NS);
+    CHECK_U64(collector.profile.weight_ns, (16 + 4 + 2) * PERIOD_NS);
+    CHECK_U64(collector.unplaced_ns, 0);
     end_all();
 }
