@@ -146,7 +146,8 @@ static void account_unsettled(struct collector *collector, struct thread *thread
 /* Of a thread that has ended, settled or not. */
 static void account_close(struct collector *collector, struct thread *thread)
 {
-    uint64_t shortest_ns = BALANCED_PERIODS * thread->birth_nominal_ns;
+    uint64_t shortest_ns =
+        (thread->one_in > 1 ? SHARED_PERIODS : BALANCED_PERIODS) * thread->birth_nominal_ns;
     account_settled(collector, thread, true);
     if (thread->passed_over && !thread->settled && !thread->unbalanced)
         collector->unplaced_ns += own_part_ns(thread, thread->end_cpu_ns);

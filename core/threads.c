@@ -19,9 +19,10 @@
 #define RING_NEED_NS         110000000u /* of samples at full speed should fit a ring, if it can be had */
 #define BIRTH_RING_BYTES_MAX (16u * EVENT_PAGE_BYTES)
 #define BIRTH_RING_BYTES_MIN (4u * EVENT_PAGE_BYTES)
-#define CHURN_PER_SECOND     500u /* as many births as cost 3 % of a processor */
+#define CHURN_PER_SECOND     500u
+#define BIRTHS_WORTH         250u /* in a second of CPU time, of which they take 3 % */
 #define THINNED_PER_SECOND   250u
-#define ONE_IN_MAX           16u
+#define ONE_IN_MAX           32u
 #define CHURN_JUDGED_NS      50000000u
 #define CHURN_JUDGED_SOON_NS 5000000u /* where so many have ended: */
 #define CHURN_SURE           32u
@@ -431,7 +432,7 @@ static uint32_t births_worth(uint64_t ended, uint64_t passed_ns, uint64_t cpu_ns
 {
     if (ended * 1000000000u / passed_ns < THINNED_PER_SECOND)
         return 1;
-    uint64_t pace = ended * 1000000000u / (cpu_ns != 0 ? cpu_ns : passed_ns) / CHURN_PER_SECOND;
+    uint64_t pace = ended * 1000000000u / (cpu_ns != 0 ? cpu_ns : passed_ns) / BIRTHS_WORTH;
     return pace < 1 ? 1 : pace > ONE_IN_MAX ? ONE_IN_MAX : (uint32_t)pace;
 }
 

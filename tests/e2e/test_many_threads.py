@@ -56,7 +56,8 @@ def test_ten_thousand_short_threads():
     profile = result.profile
     expect(b"pile up" not in result.stdout, f"{result.stdout!r}")
     early, late = (profile.share(f) * profile.total() for f in ("early", "late"))
-    near(early / (early + late), 0.75, 0.05, "share of early")
+    # One thread in 32 is sampled: some 250 samples, and a standard error of 2.7 points.
+    near(early / (early + late), 0.75, 0.08, "share of early")
     burnt_us = int((result.directory / "burnt").read_text())
     near_ms((early + late) / 1000, burnt_us / 1000, burnt_us / 1000 * 0.12, "early and late")
 

@@ -32,7 +32,8 @@ def test_short_lives(case):
     profile = result.profile
     burnt_us = int((result.directory / "burnt").read_text())
     early, late = (profile.share(f) * profile.total() for f in ("early", "late"))
-    near(early / (early + late), 0.75, 0.05, "share of early")
+    # Of the shortest one in 32 is sampled: some 250 samples, and a standard error of 2.7 points.
+    near(early / (early + late), 0.75, 0.05 if life_us > 1000 else 0.08, "share of early")
     near_ms((early + late) / 1000, burnt_us / 1000, burnt_us / 1000 * tolerance,
             "early and late")
 

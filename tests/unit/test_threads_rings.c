@@ -284,7 +284,7 @@ TEST(many_births_make_small_rings)
         threads_retire(&threads, admit(&threads, i + 1, NOW_NS));
     threads_judge_churn(&threads, NOW_NS + SECOND_NS / 10, 0);
     CHECK(threads.churns);
-    CHECK_U64(threads.births_one_in, 4); /* 2000 a second, 500 of which are worth an event */
+    CHECK_U64(threads.births_one_in, 8); /* 2000 a second, 250 of which are worth an event */
     CHECK(threads_birth_ring_bytes(&threads) < 65536);
     for (pid_t i = 0; i < 200; i++) /* these live on */
         admit(&threads, 1000 + i, NOW_NS);
@@ -319,7 +319,7 @@ TEST(births_are_thinned_by_the_time_that_the_process_uses)
     threads_judge_churn(&threads, now_ns + SECOND_NS / 1000, cpu_ns); /* too soon to tell */
     CHECK_U64(threads.births_one_in, 1);
     threads_judge_churn(&threads, now_ns += SECOND_NS / 100, cpu_ns += SECOND_NS / 200);
-    CHECK_U64(threads.births_one_in, 16); /* 8000 in a second of its time */
+    CHECK_U64(threads.births_one_in, 32); /* 8000 in a second of its time */
     for (pid_t i = 0; i < 40; i++)
         threads_retire(&threads, admit(&threads, i + 1, now_ns));
     threads_judge_churn(&threads, now_ns += SECOND_NS / 10, cpu_ns += SECOND_NS / 10);
