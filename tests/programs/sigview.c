@@ -6,13 +6,13 @@
  * ignores every real-time signal instead, and then computes.
  * Build: -pthread
  */
+#include "burn.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-
-#include "burn.h"
 
 BURNER(between)
 BURNER(ignoring)
