@@ -95,9 +95,11 @@ static pid_t wait_for_others(const struct wait_call *call, int options)
     bool alone = !has_clones(helper);
     if (alone && (options & __WALL) != 0)
         return call->wait(call, options & ~(__WALL | __WCLONE));
-    do
+    do {
         child = call->wait(call, alone ? options | WNOHANG : options);
-    while (child > 0 && child == helper);
+        if (child == helper && (options & WNOWAIT) != 0) /* killed, and found again otherwise */
+            sys4(SYS_wait4, helper, NULL, __WCLONE | WNOHANG, NULL);
+    } while (child > 0 && child == helper);
     if (child != 0 || !alone)
         return child;
     errno = ECHILD;

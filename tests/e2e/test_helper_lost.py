@@ -67,6 +67,16 @@ def test_killed_while_the_exit_waits():
 
 
 @test
+def test_killed_while_the_program_waits_for_any_child():
+    """With a look that leaves the child there, and so would find the helper again and again."""
+    def watch(pid):
+        os.kill(wait_helper(pid), signal.SIGKILL)
+
+    result = run(program("waitkinds"), 1500, while_running=watch, timeout=60)
+    expect(result.status == 6 and result.stdout == b"the child\n", str(result))
+
+
+@test
 def test_killed_long_before():
     """Threads, forks and the exit of a program whose helper is gone."""
     kill = signals_to_helper((0, signal.SIGKILL))

@@ -1,7 +1,8 @@
 /*
  * Waits for all children of all kinds, as tracers do, until there is none: with none at all, with
  * forked ones, ones of clone without a signal, and one that is traced. Prints how many each wait
- * found, and what ended it. Each child computes for 10 ms.
+ * found, and what ended it. Each child computes for 10 ms. With argv[1] it only looks, for a child
+ * of clone that sleeps for so many ms, and leaves it there.
  */
 #include "burn.h"
 
@@ -102,9 +103,28 @@ static void trace_one(void)
     printf("traced: %d, %s, %d\n", found, strerror(errno), WEXITSTATUS(status));
 }
 
-int main(void)
+static int asleep(void *ms)
+{
+    usleep((useconds_t)(*(long *)ms * 1000));
+    return 0;
+}
+
+static int peek(long ms)
+{
+    siginfo_t info;
+    pid_t child = clone(asleep, stacks[0] + STACK_BYTES, CLONE_VM, &ms);
+
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | __WALL) != 0)
+        return 1;
+    printf("%s\n", info.si_pid == child ? "the child" : "another");
+    return 6;
+}
+
+int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 1)
+        return peek(atol(argv[1]));
     wait_all("none", by_waitpid, __WALL);
     wait_all("no clone", by_waitpid, __WCLONE);
     make(3, 0);
