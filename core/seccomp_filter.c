@@ -32,6 +32,7 @@ static const int allowed_calls[] = {
     SYS_exit_group,     SYS_exit,          SYS_mincore,         SYS_pipe2,
     SYS_capget,         SYS_capset,        SYS_getgroups,       SYS_setgroups,
     SYS_setresuid,      SYS_setresgid,     SYS_setfsuid,        SYS_setfsgid,
+    SYS_fsetxattr,
 };
 
 /* Made before the filter is set, or in the app's threads. */

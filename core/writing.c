@@ -1,6 +1,8 @@
 /* Writes a profile into a file. Runs in the helper. */
 #include "writing.h"
 
+#include "engine.h"
+#include "facts.h"
 #include "folded.h"
 #include "frame_names.h"
 #include "places.h"
@@ -73,12 +75,22 @@ static const int64_t *owed_copy(const struct writing *writing, struct arena *are
 }
 
 /* A file with no count in it is none: weights can come to less than half a unit. */
-static int commit(struct outfile *out)
+static int commit(const struct writing *writing)
 {
-    if (out->bytes > 0 || out->error != 0)
-        return outfile_commit(out);
-    outfile_abort(out);
-    return -ENODATA;
+    const struct session *session = writing->session;
+    struct outfile *out = writing->out;
+    if (out->bytes == 0 && out->error == 0) {
+        outfile_abort(out);
+        return -ENODATA;
+    }
+    if (writing->format == CONFIG_FORMAT_FOLDED)
+        facts_attach(out->fd, &(struct facts){
+                                  .bytes = out->bytes,
+                                  .is_us = session->config.unit == CONFIG_UNIT_US,
+                                  .rate_hz = engine_rate_hz(session->period_ns),
+                                  .roots = session->config.threads != CONFIG_THREADS_NONE,
+                              });
+    return outfile_commit(out);
 }
 
 int writing_do(struct writing *writing, struct arena *names_arena)
@@ -104,7 +116,7 @@ int writing_do(struct writing *writing, struct arena *names_arena)
     else
         folded_write(&named, writing->out, &scratch);
     arena_destroy(&scratch);
-    int result = commit(writing->out);
+    int result = commit(writing);
     writing->places_error =
         result == 0 && writing->places != NULL ? write_places(writing, &named, owed_ns) : 0;
     arena_release(names_arena, mark);

@@ -56,7 +56,7 @@ static const struct view {
     {MERGE, "merge", "[options] FILE...",
      "Writes one folded profile of many, each under a frame of its program: PROGRAM of a file\n"
      "selfsample.PROGRAM.PID.folded, else the file's name. Counts are summed up exactly. Views of\n"
-     "the result want --roots 2.\n",
+     "the result in a pipe want --roots 2.\n",
      1, ANY, view_merge},
     {DIFF, "diff", "[options] BEFORE AFTER",
      "Prints the functions whose count changed most, or with --folded both counts of each stack,\n"
@@ -67,9 +67,8 @@ static const struct view {
      "Writes the profile in another format.\n"
      "speedscope: JSON for https://www.speedscope.app, a profile for each thread.\n"
      "pprof: for `go tool pprof` and others; threads are labels, and so are the programs of\n"
-     "several files; inlined functions are lines of one location. A folded file says neither what "
-     "it counts nor how often it was sampled:\n"
-     "--unit us and --rate do.\n"
+     "several files; inlined functions are lines of one location. What a folded file does not\n"
+     "say, what it counts and how often it was sampled, --unit us and --rate do.\n"
      "folded: of pprof files, the lines that flamegraph.pl reads.\n",
      1, ANY, view_convert},
     {FLAMEGRAPH, "flamegraph", "[options] FILE... > page.html",
@@ -142,14 +141,16 @@ static const struct view_option {
     {FLAMEGRAPH, OPTION_TITLE, 0, "title", "TEXT", "above the picture (default: of the file)"},
     {READERS | LIVE, 't', 't', "thread", "PATTERN", "only threads of such a name: 'worker*'"},
     {READERS, OPTION_ROOTS, 0, "roots", "N",
-     "frames in front of functions (default 1, the thread;\n"
-     "2: a merged profile; 0: SELFSAMPLE_THREADS=none)"},
-    {READERS & ~MERGE, 'u', 'u', "unit", "UNIT", "what was recorded: samples (default), us"},
+     "frames in front of functions (default: as the file\n"
+     "says, or 1, the thread; 2: a merged profile)"},
+    {READERS & ~MERGE, 'u', 'u', "unit", "UNIT",
+     "what was recorded: samples, us (default: as the file\n"
+     "says, or samples)"},
     {TOP | TREE | DIFF, 'r', 'r', "rate", "HZ",
-     "with --unit us: samples per second (default 999;\n"
-     "pprof files tell it)"},
+     "with --unit us: samples per second (default: as the\n"
+     "file says, or 999)"},
     {FLAMEGRAPH | CONVERT, 'r', 'r', "rate", "HZ",
-     "samples per second (default 999; pprof files tell it)"},
+     "samples per second (default: as the file says, or 999)"},
     {TOP | TREE | DIFF | LIVE, 'w', 'w', "wide", NULL, "do not shorten names"},
     {MERGE | DIFF | CONVERT | FLAMEGRAPH, 'o', 'o', "out", "FILE",
      "write there instead of to stdout"},
@@ -281,6 +282,7 @@ static void option_set(const struct view *view, struct view_options *options, in
         break;
     case OPTION_ROOTS:
         options->roots = (size_t)number_of("roots", value, 0, 1000);
+        options->roots_are_known = true;
         break;
     case OPTION_CUT:
         options->cut = number_of("cut", value, 0, 100) / 100;
@@ -305,6 +307,7 @@ static void option_set(const struct view *view, struct view_options *options, in
         break;
     case 'u':
         options->is_us = is_second("unit", value, "samples", "us");
+        options->unit_is_known = true;
         break;
     case 'r':
         options->rate = number_of("rate", value, 1, 1e9);
@@ -374,6 +377,8 @@ _Noreturn static void view_run(const struct view *view, int argc, char **argv)
     while ((found = getopt_long(argc, argv, letters, table, NULL)) != -1)
         option_set(view, &options, found_of(view, found), optarg);
     size_t files = (size_t)(argc - optind);
+    if ((view->bit & READERS) != 0)
+        view_facts_take(&options, argv + optind, files);
     options_judge(view, &options, files);
     view_do(view->print, &options, argv + optind, files);
 }

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include "facts.h"
 #include "folded.h"
 #include "inline.h"
 #include "outfile.h"
@@ -138,6 +140,23 @@ static const char *new_name(void *context, uint32_t frame)
     return *(const char **)sequence_at(&work->names, frame);
 }
 
+/* What the file said of itself beside its text (core/facts.h) holds for the new one. */
+static void facts_carry(int from, uint64_t from_bytes, const struct outfile *to)
+{
+    char old[FACTS_BYTES + 1], text[2 * FACTS_BYTES];
+    int start = 0;
+    unsigned long long bytes = 0;
+    ssize_t length = fgetxattr(from, FACTS_NAME, old, FACTS_BYTES);
+    if (length < 0)
+        return;
+    old[length] = 0;
+    if (sscanf(old, "bytes %llu\n%n", &bytes, &start) != 1 || start == 0 || bytes != from_bytes)
+        return;
+    length =
+        snprintf(text, sizeof text, "bytes %llu\n%s", (unsigned long long)to->bytes, old + start);
+    fsetxattr(to->fd, FACTS_NAME, text, (size_t)length, 0);
+}
+
 /* Writes the new file in place of the one that is open as FD. 0 or -errno. */
 static int folded_replace(struct expanding *work, const char *path, int fd,
                           const struct stat *status)
@@ -160,6 +179,7 @@ static int folded_replace(struct expanding *work, const char *path, int fd,
                                             .unit_ns = work->places.unit_ns,
                                             .owed_ns = work->owed_ns};
         folded_write(&named, &out, &scratch);
+        facts_carry(fd, (uint64_t)status->st_size, &out);
         arena_destroy(&scratch);
         error = outfile_commit(&out);
     }

@@ -29,9 +29,10 @@ void view_convert(struct view_options *options, char **files, size_t count)
     FILE *out = view_output_open(options);
     if (is_pprof)
         pprof_print(out, &stacks, title_of(files, count), options, roots);
-    else if (strcmp(options->format, "folded") == 0)
+    else if (strcmp(options->format, "folded") == 0) {
         folded_print(out, &stacks, 1);
-    else
+        view_facts_attach(out, options, roots);
+    } else
         speedscope_print(out, &stacks, title_of(files, count), options, roots);
     view_output_close(out, options);
 }

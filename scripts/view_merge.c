@@ -17,5 +17,7 @@ void view_merge(struct view_options *options, char **files, size_t count)
     stacks_sort(&stacks);
     FILE *out = view_output_open(options);
     folded_print(out, &stacks, 1);
+    bool has_root = options->root == NULL || options->root[0] != 0;
+    view_facts_attach(out, options, options->roots + has_root);
     view_output_close(out, options);
 }

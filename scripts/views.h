@@ -21,13 +21,13 @@ enum sort_key { SORT_SELF, SORT_TOTAL };
 struct view_options {
     size_t rows; /* 0: all */
     enum sort_key sort;
-    const char *thread;          /* a pattern; NULL: all threads */
-    size_t roots;                /* frames at the root that are no functions */
-    bool is_us;                  /* the counts are microseconds */
-    double rate;                 /* samples per second of CPU time */
-    bool rate_is_known;          /* by an option, or by the first file */
-    double cut;                  /* a share, 0 to 1 */
-    bool wide;                   /* names are not shortened */
+    const char *thread; /* a pattern; NULL: all threads */
+    size_t roots;       /* frames at the root that are no functions */
+    bool is_us;         /* the counts are microseconds */
+    double rate;        /* samples per second of CPU time */
+    bool unit_is_known, rate_is_known, roots_are_known; /* by options, or by files */
+    double cut;                                         /* a share, 0 to 1 */
+    bool wide;                                          /* names are not shortened */
     bool by_thread;              /* top, live: a function of two threads is two functions */
     bool merge_threads;          /* tree: without the frames of threads */
     bool all;                    /* live: begin with all so far */
@@ -119,6 +119,16 @@ void view_expect_counts(const struct stacks *stacks, int side, const char *file,
 /* The program that file number INDEX of FILES, a profile, is of: by the options, else by its name,
  * selfsample.PROGRAM.PID.folded, else that without directory and ending. To be freed. */
 char *view_program_of(const struct view_options *options, char **files, size_t index);
+
+/* ---- view_facts.c: what files say of themselves beside their text ---- */
+
+/* Takes of COUNT FILES what no option has said: of the first that says anything. Ends the process
+ * where their units differ, and tells where their rates do. */
+void view_facts_take(struct view_options *options, char **files, size_t count);
+
+/* Says of OUT, a folded profile that has been written, what is known of it. ROOTS: its frames in
+ * front of functions. */
+void view_facts_attach(FILE *out, const struct view_options *options, size_t roots);
 
 /* ---- view_page.c: the page of `flamegraph` ---- */
 

@@ -1,0 +1,94 @@
+/* What profiles say of themselves beside their text (core/facts.h), and what views take of that:
+ * all that no option says. */
+#include "views.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "facts.h"
+
+/* False where FILE says nothing, or was changed since. */
+static bool facts_read(const char *file, struct facts *facts)
+{
+    char text[FACTS_BYTES + 1], unit[8];
+    unsigned long long bytes, rate_hz, roots;
+    struct stat status;
+    bool is_stdin = strcmp(file, "-") == 0;
+    ssize_t length = is_stdin ? fgetxattr(STDIN_FILENO, FACTS_NAME, text, FACTS_BYTES)
+                              : getxattr(file, FACTS_NAME, text, FACTS_BYTES);
+    if (length < 0 || (is_stdin ? fstat(STDIN_FILENO, &status) : stat(file, &status)) != 0)
+        return false;
+    text[length] = 0;
+    if (sscanf(text, "bytes %llu unit %7s rate %llu roots %llu", &bytes, unit, &rate_hz, &roots) !=
+            4 ||
+        bytes != (unsigned long long)status.st_size || rate_hz == 0 || rate_hz > 1000000000 ||
+        roots > 1000)
+        return false;
+    *facts = (struct facts){bytes, strcmp(unit, "us") == 0, rate_hz, roots};
+    return true;
+}
+
+/* What FACTS of FILE, the first that says any, mean for what no option has said. */
+static void facts_settle(struct view_options *options, const struct facts *facts)
+{
+    if (!options->unit_is_known)
+        options->is_us = facts->is_us;
+    if (!options->rate_is_known)
+        options->rate = (double)facts->rate_hz;
+    if (!options->roots_are_known)
+        options->roots = facts->roots;
+}
+
+/* Counts of different units are no sum. Returns whether all else is the same. */
+static bool facts_compare(const struct view_options *options, const struct facts *facts,
+                          const char *file)
+{
+    bool other_rate = fabs((double)facts->rate_hz - options->rate) > 0.5;
+    bool other_roots = facts->roots != options->roots;
+    if (!options->unit_is_known && facts->is_us != options->is_us)
+        view_fail("%s: counts %s, another file counts %s; --unit takes all for one", file,
+                  facts->is_us ? "us" : "samples", unit_name(options));
+    if (!options->rate_is_known && other_rate)
+        tell("%s: was sampled at %u Hz, and is taken for %g Hz like the first; --rate takes all "
+             "for one",
+             file, (unsigned)facts->rate_hz, options->rate);
+    if (!options->roots_are_known && other_roots)
+        tell("%s: has %u frames in front of functions, and is taken for %zu like the first; "
+             "--roots takes all for one",
+             file, (unsigned)facts->roots, options->roots);
+    return !other_rate && !other_roots;
+}
+
+void view_facts_take(struct view_options *options, char **files, size_t count)
+{
+    struct facts facts;
+    size_t saying = 0, alike = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!facts_read(files[i], &facts))
+            continue;
+        if (saying++ == 0)
+            facts_settle(options, &facts);
+        alike += facts_compare(options, &facts, files[i]);
+    }
+    options->unit_is_known |= count > 0 && alike == count;
+    options->rate_is_known |= saying > 0;
+    options->roots_are_known |= saying > 0;
+}
+
+void view_facts_attach(FILE *out, const struct view_options *options, size_t roots)
+{
+    struct stat status;
+    long written;
+    if (!options->unit_is_known || !options->rate_is_known || fflush(out) != 0 ||
+        fstat(fileno(out), &status) != 0 || !S_ISREG(status.st_mode) ||
+        (written = ftell(out)) < 0 || written != status.st_size)
+        return;
+    const struct facts facts = {(uint64_t)written, options->is_us, (uint64_t)llround(options->rate),
+                                roots};
+    facts_attach(fileno(out), &facts);
+}
