@@ -6,9 +6,9 @@
 #include "ring.h"
 #include "sys.h"
 
-#define NAP_NS_MAX      1000000u
-#define NAP_NS_UNPOSTED 100000u /* until the first thread has posted its event */
-#define NAP_PERIODS     2u      /* the ring of a birth has room for twice as many samples */
+#define NAP_NS_MAX      1000000u /* then it looks at the rings again */
+#define NAP_NS_UNPOSTED 100000u  /* the same until the first thread has posted its event */
+#define NAP_NS_LONGEST  4000000u
 
 static bool is_over(const struct session *session)
 {
@@ -16,46 +16,60 @@ static bool is_over(const struct session *session)
            helper_app_is_gone(&session->helper);
 }
 
-/* How long all rings bear that nobody reads them. */
+static uint64_t ring_patience_ns(const struct birth *birth)
+{
+    struct event_shape shape = {.stack_bytes = birth->stack_bytes};
+    uint64_t records = ring_mapped_bytes(birth->event.mapping_bytes) / event_record_bytes(&shape);
+    return birth->period_ns * records / 2;
+}
+
+/* How long all rings bear that nobody reads them: half of the time that fills them. */
 static uint64_t patience_ns(const struct mailbox *mailbox)
 {
-    uint64_t least_ns = NAP_NS_MAX;
+    uint64_t least_ns = NAP_NS_MAX, ns;
     if (__atomic_load_n(&mailbox->unread, __ATOMIC_SEQ_CST) == 0)
         return NAP_NS_UNPOSTED;
     for (uint32_t i = 0; i < mailbox_used(mailbox); i++) {
         const struct birth *birth = mailbox_peek(mailbox, i);
         if (birth != NULL && birth->event.mapping != NULL &&
-            birth->period_ns * NAP_PERIODS < least_ns)
-            least_ns = birth->period_ns * NAP_PERIODS;
+            (ns = ring_patience_ns(birth)) < least_ns)
+            least_ns = ns;
     }
     return least_ns;
 }
 
-/* Is there a sample, or anything that makes no sense, in the event's ring? */
-static bool has_sample(const struct event *event, bool has_callchain)
+enum found { FOUND_NOTHING, FOUND_EXEC, FOUND_SAMPLE };
+
+/* What comes first in the event's ring: what makes no sense counts as a sample. */
+static enum found ring_look(const struct event *event, bool has_callchain)
 {
     uint8_t bounce[RECORD_BYTES_MAX];
     struct ring ring = ring_over(event->mapping, event->mapping_bytes);
     struct record record;
     size_t bytes;
     const void *data;
-    for (; (data = ring_peek(&ring, &bytes, bounce)) != NULL; ring.tail += bytes)
-        if (record_decode(&record, data, bytes, has_callchain) != 0 ||
-            record.kind == RECORD_SAMPLE || record.kind == RECORD_EXEC)
-            return true;
-    return false;
+    for (; (data = ring_peek(&ring, &bytes, bounce)) != NULL; ring.tail += bytes) {
+        if (record_decode(&record, data, bytes, has_callchain) != 0 || record.kind == RECORD_SAMPLE)
+            return FOUND_SAMPLE;
+        if (record.kind == RECORD_EXEC)
+            return FOUND_EXEC;
+    }
+    return FOUND_NOTHING;
 }
 
-static bool has_samples(const struct session *session)
+/* In all rings: a sample, or else an exec. */
+static enum found rings_look(const struct session *session)
 {
     const struct mailbox *mailbox = &session->mailbox;
-    for (uint32_t i = 0; i < mailbox_used(mailbox); i++) {
+    enum found found = FOUND_NOTHING;
+    for (uint32_t i = 0; i < mailbox_used(mailbox) && found != FOUND_SAMPLE; i++) {
         const struct birth *birth = mailbox_peek(mailbox, i);
-        if (birth != NULL && birth->event.mapping != NULL &&
-            has_sample(&birth->event, session->traits.kernel_frames))
-            return true;
+        if (birth == NULL || birth->event.mapping == NULL)
+            continue;
+        enum found here = ring_look(&birth->event, session->traits.kernel_frames);
+        found = here > found ? here : found;
     }
-    return false;
+    return found;
 }
 
 /* Does anybody want to hear of a process without samples? */
@@ -66,15 +80,29 @@ static bool is_awaited(const struct session *session)
            __atomic_load_n(&session->labels.missed, __ATOMIC_RELAXED) != 0;
 }
 
-bool nap_until_asked(struct session *session)
+/* Sleeps until something is asked for, or for as long as the rings bear. */
+static void doze(struct session *session, uint32_t wakes)
 {
     struct helper *helper = &session->helper;
-    uint32_t wakes = helper_wakes(helper);
     uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC), now_ns = start_ns, ns;
     while (!is_over(session) && helper_wakes(helper) == wakes &&
            now_ns - start_ns < (ns = patience_ns(&session->mailbox))) {
         helper_sleep(helper, wakes, ns - (now_ns - start_ns));
         now_ns = sys_clock_ns(CLOCK_MONOTONIC);
     }
-    return is_over(session) && !is_awaited(session) && !has_samples(session);
+}
+
+bool nap_until_asked(struct session *session)
+{
+    uint32_t wakes = helper_wakes(&session->helper);
+    uint64_t end_ns = sys_clock_ns(CLOCK_MONOTONIC) + NAP_NS_LONGEST;
+    enum found found;
+    bool over;
+    do {
+        doze(session, wakes);
+        over = is_over(session); /* before the look: what came until then is in the rings */
+        found = rings_look(session);
+    } while (!over && found == FOUND_NOTHING && helper_wakes(&session->helper) == wakes &&
+             sys_clock_ns(CLOCK_MONOTONIC) < end_ns);
+    return (over || found == FOUND_EXEC) && found != FOUND_SAMPLE && !is_awaited(session);
 }

@@ -20,7 +20,7 @@ static struct session *session_or_skip(void)
     session.app_pid = getpid();
     session.period_ns = PERIOD_NS;
     session.config.rate_hz = 1000;
-    session.helper.tid = 1;
+    session.helper.tid = session.helper.is_apart = 1;
     if (event_probe(&session.traits, false) != 0)
         SKIP("the kernel refuses perf_event_open");
     return &session;

@@ -2,6 +2,7 @@
 #include "nap.h"
 
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ static struct session *session_or_skip(void)
     session.config.rate_hz = 1000000000u / PERIOD_NS;
     session.helper.tid = 1;
     session.helper.app_pid = getppid(); /* the helper's parent is alive */
+    session.helper.is_apart = 1;
     if (event_probe(&session.traits, false) != 0)
         SKIP("the kernel refuses perf_event_open");
     session_open_first(&session);
@@ -99,18 +101,25 @@ TEST(a_process_that_is_gone_needs_nothing)
     CHECK(nothing);
 }
 
-TEST(it_sleeps_no_longer_than_the_ring_bears)
+/* It is not asked for anything, and there is no sample. */
+TEST(it_sleeps_for_some_periods_and_looks_again)
 {
     struct session *session = session_or_skip();
     birth_of(session)->period_ns = PERIOD_NS;
     uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
     CHECK(!nap_until_asked(session));
-    uint64_t long_ns = now_ns(CLOCK_MONOTONIC) - start_ns;
-    CHECK(long_ns >= 1000000);
+    CHECK(now_ns(CLOCK_MONOTONIC) - start_ns >= 4000000);
+    session_discard_births(session);
+}
+
+TEST(it_sleeps_no_longer_than_the_ring_bears)
+{
+    struct session *session = session_or_skip();
+    burn(3 * PERIOD_NS);
     uint64_t least_ns = UINT64_MAX;
     for (int i = 0; i < 20; i++) {
-        birth_of(session)->period_ns = 10000;
-        start_ns = now_ns(CLOCK_MONOTONIC);
+        birth_of(session)->period_ns = 20000; /* the ring has room for four samples */
+        uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
         CHECK(!nap_until_asked(session));
         uint64_t short_ns = now_ns(CLOCK_MONOTONIC) - start_ns;
         least_ns = short_ns < least_ns ? short_ns : least_ns;
@@ -125,5 +134,37 @@ TEST(it_waits_for_the_first_birth)
     session_discard_births(session);
     uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
     CHECK(!nap_until_asked(session));
-    CHECK(now_ns(CLOCK_MONOTONIC) - start_ns >= 100000);
+    CHECK(now_ns(CLOCK_MONOTONIC) - start_ns >= 4000000);
+}
+
+/* A child's event, so that this process stays what it is. */
+TEST(a_process_that_becomes_another_program_needs_nothing)
+{
+    bool nothing = false;
+    for (int i = 0; i < 50 && !nothing; i++) {
+        struct session *session = session_or_skip();
+        int ready[2];
+        REQUIRE(pipe(ready) == 0);
+        session_discard_births(session);
+        pid_t child = fork();
+        if (child == 0) {
+            char byte;
+            close(ready[1]);
+            if (read(ready[0], &byte, 1) == 1)
+                execl("/bin/true", "true", (char *)NULL);
+            _exit(1);
+        }
+        struct event_shape shape = {
+            .stack_bytes = 1024, .ring_bytes = 16384, .period_ns = PERIOD_NS};
+        struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
+        slot->birth = (struct birth){.tid = child, .stack_bytes = 1024, .period_ns = PERIOD_NS};
+        REQUIRE(event_open(&slot->birth.event, &session->traits, &shape, child) == 0);
+        mailbox_post(&session->mailbox, slot);
+        CHECK_I64(write(ready[1], "x", 1), 1);
+        CHECK_I64(waitpid(child, NULL, 0), child);
+        close(ready[0]);
+        close(ready[1]);
+        nothing = nap(session);
+    }
+    CHECK(nothing);
 }
