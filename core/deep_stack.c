@@ -71,7 +71,7 @@ int deep_stack_watch(struct deep_stack *deep, pid_t tid, uint64_t slot)
     int fd = event_open_watch(tid, slot);
     if (fd < 0)
         return fd;
-    if (descriptor_is_spare(fd)) {
+    if (descriptor_is_for_files(fd)) {
         sys_close(fd);
         return -EMFILE;
     }

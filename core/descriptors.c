@@ -7,12 +7,22 @@
 
 #define MEMFD_CLOEXEC 1u /* MFD_CLOEXEC */
 
-bool descriptor_is_spare(int fd)
+static bool is_among_last(int fd, unsigned count)
 {
     struct rlimit limit;
     if (sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) != 0)
         return false;
-    return (rlim_t)fd + DESCRIPTORS_SPARE >= limit.rlim_cur;
+    return (rlim_t)fd + count >= limit.rlim_cur;
+}
+
+bool descriptor_is_spare(int fd)
+{
+    return is_among_last(fd, DESCRIPTORS_SPARE);
+}
+
+bool descriptor_is_for_files(int fd)
+{
+    return is_among_last(fd, DESCRIPTORS_SPARE + DESCRIPTORS_FOR_FILES);
 }
 
 int descriptor_offer(const char *name, int number)

@@ -12,9 +12,15 @@
 
 /* The profile's file, and two that are opened for names meanwhile. */
 #define DESCRIPTORS_SPARE 3
+/* Files of modules, which come at any time: without one there are neither names nor rules. An event
+ * without a descriptor loses much less. */
+#define DESCRIPTORS_FOR_FILES 16
 
 /* Is FD, just opened to be held for long, one of the last that the limit on files allows? */
 bool descriptor_is_spare(int fd);
+
+/* The same for FD of an event, which leaves those to files as well. */
+bool descriptor_is_for_files(int fd);
 
 /* Makes an empty memory file, for its user alone to open, descriptor NUMBER. Returns that, or -1.
  */

@@ -309,11 +309,11 @@ int thread_open_settled(struct threads *threads, const struct thread *thread, st
     }
 }
 
-/* The last descriptors are for the end's work. The mapping keeps the event without one; its period
- * then stays as it is, and what it counts after the last sample is not known. */
+/* The last descriptors are for files, and for the end's work. The mapping keeps the event without
+ * one; its period then stays as it is, and what it counts after the last sample is not known. */
 static void descriptor_spare(struct event *event)
 {
-    if (!descriptor_is_spare(event->fd))
+    if (!descriptor_is_for_files(event->fd))
         return;
     sys_close(event->fd);
     event->fd = -1;

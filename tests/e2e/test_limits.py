@@ -50,6 +50,9 @@ def test_few_descriptors():
     result = both(program("work"), 200000, 3, user=True, limits=limits)
     near_ms(result.profile.total(), 200, 15, "samples")
     check_told([program("burners"), 8, 100], 800, user=True, limits=limits)
+    # Events of threads must not take what the modules' files need.
+    profile = run(program("burners"), 4, 500, user=True, limits=limits).profile
+    expect(profile.whole_share() > 0.98, f"not whole: {profile.broken()}")
     limits = {resource.RLIMIT_NOFILE: 32}
     check_told([program("burners"), 60, 20], 1200, user=True, limits=limits)
 
