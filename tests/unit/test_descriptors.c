@@ -18,6 +18,11 @@ TEST(the_last_ones_are_spare)
     CHECK(!descriptor_is_spare(7 - DESCRIPTORS_SPARE));
     CHECK(descriptor_is_spare(8 - DESCRIPTORS_SPARE));
     CHECK(descriptor_is_spare(7));
+    CHECK(descriptor_is_for_files(0)); /* where there are few, no event has one */
+    limit.rlim_cur = 64;
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK(!descriptor_is_for_files(63 - DESCRIPTORS_SPARE - DESCRIPTORS_FOR_FILES));
+    CHECK(descriptor_is_for_files(64 - DESCRIPTORS_SPARE - DESCRIPTORS_FOR_FILES));
     limit.rlim_cur = 1;
     REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     CHECK(descriptor_is_spare(0));
