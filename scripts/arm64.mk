@@ -60,7 +60,8 @@ $(ARM64_ROOT)/done: scripts/arm64-root
 	$(Q)scripts/arm64-root $(ARM64_ROOT)
 	$(Q)touch $@
 
-$(ARM64_TOOLS):
+$(ARM64_TOOLS): scripts/arm64.mk
 	$(Q)mkdir -p $@
 	$(Q)for tool in gcc g++ nm ld objcopy objdump readelf strip; do \
 	    ln -sf "$$(command -v $(ARM64)-$$tool)" $@/$$tool || exit 1; done
+	$(Q)touch $@
