@@ -62,7 +62,8 @@ struct saved {
     int64_t value;
 };
 
-/* The registers that unwinding goes by. */
+/* The registers that unwinding goes by. The first is another than its name says where a caller asks
+ * for one. */
 enum watched { FRAME_POINTER, STACK_POINTER, RETURN_ADDRESS, WATCHED };
 
 struct row {
@@ -73,20 +74,22 @@ struct row {
 struct machine {
     struct cfi_reader reader;
     const struct cfi_cie *cie;
-    uint64_t vaddr;   /* what is looked for */
-    uint64_t at;      /* what the row holds from */
-    uint64_t next_ip; /* for expressions: the instruction pointer itself */
+    uint64_t followed; /* the DWARF register that FRAME_POINTER stands for */
+    uint64_t vaddr;    /* what is looked for */
+    uint64_t at;       /* what the row holds from */
+    uint64_t next_ip;  /* for expressions: the instruction pointer itself */
     struct row row;
     struct row initial; /* as the CIE left it, for RESTORE */
     struct row remembered[REMEMBERED_MAX];
     unsigned remembered_count;
 };
 
-static struct saved *saved_of(struct row *row, uint64_t dwarf_register)
+static struct saved *saved_of(const struct machine *machine, struct row *row,
+                              uint64_t dwarf_register)
 {
-    switch (dwarf_register) {
-    case ARCH_DWARF_FP:
+    if (dwarf_register == machine->followed)
         return &row->saved[FRAME_POINTER];
+    switch (dwarf_register) {
     case ARCH_DWARF_SP:
         return &row->saved[STACK_POINTER];
     case ARCH_DWARF_RETURN:
@@ -98,14 +101,14 @@ static struct saved *saved_of(struct row *row, uint64_t dwarf_register)
 
 static void save(struct machine *machine, uint64_t dwarf_register, enum how how, int64_t value)
 {
-    struct saved *saved = saved_of(&machine->row, dwarf_register);
+    struct saved *saved = saved_of(machine, &machine->row, dwarf_register);
     if (saved != NULL)
         *saved = (struct saved){(uint8_t)how, 0, value};
 }
 
 static void save_in(struct machine *machine, uint64_t dwarf_register, uint64_t other)
 {
-    struct saved *saved = saved_of(&machine->row, dwarf_register);
+    struct saved *saved = saved_of(machine, &machine->row, dwarf_register);
     if (saved != NULL && other < ARCH_DWARF_REGISTER_COUNT)
         *saved = (struct saved){HOW_IN_BASE, (uint8_t)other, 0};
     else if (saved != NULL)
@@ -114,9 +117,9 @@ static void save_in(struct machine *machine, uint64_t dwarf_register, uint64_t o
 
 static void restore(struct machine *machine, uint64_t dwarf_register)
 {
-    struct saved *saved = saved_of(&machine->row, dwarf_register);
+    struct saved *saved = saved_of(machine, &machine->row, dwarf_register);
     if (saved != NULL)
-        *saved = *saved_of(&machine->initial, dwarf_register);
+        *saved = *saved_of(machine, &machine->initial, dwarf_register);
 }
 
 /* VALUE * FACTOR, or something that no rule expresses. */
@@ -177,7 +180,7 @@ static struct cfi_value read_expression(struct machine *machine, const struct cf
 static void save_expression(struct machine *machine)
 {
     const struct cfi_value cfa = {.kind = CFI_VALUE_CFA};
-    struct saved *saved = saved_of(&machine->row, cfi_read_uleb(&machine->reader));
+    struct saved *saved = saved_of(machine, &machine->row, cfi_read_uleb(&machine->reader));
     struct cfi_value value = read_expression(machine, &cfa);
     if (saved == NULL)
         return;
@@ -494,9 +497,19 @@ static struct cfi_rule rule_of(const struct row *row, bool signal_frame)
     return rule;
 }
 
+/* The DWARF register of one in a sample. */
+static uint64_t dwarf_register_of(unsigned perf_index)
+{
+    uint64_t found = 0;
+    while (found < ARCH_DWARF_REGISTER_COUNT - 1 && arch_dwarf_to_perf[found] != perf_index)
+        found++;
+    return found;
+}
+
 struct cfi_rule cfi_rule_read(const struct cfi_rows *rows, uint64_t vaddr, bool is_call)
 {
     struct machine machine = {.cie = &rows->cie, .vaddr = vaddr, .at = rows->fde.start_vaddr};
+    machine.followed = rows->followed == 0 ? ARCH_DWARF_FP : dwarf_register_of(rows->followed);
     machine.next_ip = vaddr + is_call;
     machine.row.cfa.kind = CFI_VALUE_OTHER;
     if (rows->cie.return_register != ARCH_DWARF_RETURN ||

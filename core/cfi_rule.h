@@ -31,7 +31,7 @@ enum cfi_rule_kind {
     CFI_RULE_SIGNAL,    /* a signal's context lies at the stack pointer, with all registers */
 };
 
-/* Where the caller's frame pointer is. */
+/* Where the caller's frame pointer is, or another register of the caller's. */
 enum cfi_rule_fp {
     CFI_FP_SAME,   /* in its register */
     CFI_FP_AT_CFA, /* in memory at CFA + 8 * fp_words */
@@ -54,6 +54,8 @@ struct cfi_rows {
     const struct cfi_bytes *fde_bytes;
     struct cfi_cie cie;
     struct cfi_fde fde;
+    unsigned followed; /* the register that `fp` of the rule is to tell of, ARCH_PERF_INDEX_*; 0:
+                          the frame pointer */
 };
 
 /*

@@ -45,18 +45,18 @@ static bool read_rule(struct cfi_rows *rows, const struct cfi_entry *cie_entry,
 }
 
 static bool find_in_file(const struct module *module, uint64_t vaddr, bool is_return,
-                         struct cfi_rule *rule)
+                         unsigned followed, struct cfi_rule *rule)
 {
     struct loaded fde, cie;
     uint64_t fde_vaddr;
-    struct cfi_rows rows = {.cie_bytes = &cie.bytes, .fde_bytes = &fde.bytes};
+    struct cfi_rows rows = {.cie_bytes = &cie.bytes, .fde_bytes = &fde.bytes, .followed = followed};
     return module->has_hdr && cfi_hdr_find(&module->hdr, &module->elf, vaddr, &fde_vaddr) &&
            load(&fde, &module->elf, fde_vaddr) && load(&cie, &module->elf, fde.entry.cie_vaddr) &&
            read_rule(&rows, &cie.entry, &fde.entry, vaddr, is_return, rule);
 }
 
 static bool find_in_table(const struct cfi_table *table, uint64_t address, bool is_return,
-                          struct cfi_rule *rule)
+                          unsigned followed, struct cfi_rule *rule)
 {
     const struct cfi_bytes bytes = {table->bytes, table->bytes_count, table->shadow_base, false};
     int64_t wanted = (int64_t)(address - table->shadow_base);
@@ -69,7 +69,7 @@ static bool find_in_table(const struct cfi_table *table, uint64_t address, bool 
             high = middle;
     }
     struct cfi_entry cie, fde;
-    struct cfi_rows rows = {.cie_bytes = &bytes, .fde_bytes = &bytes};
+    struct cfi_rows rows = {.cie_bytes = &bytes, .fde_bytes = &bytes, .followed = followed};
     return low > 0 && cfi_entry_read(&bytes, (size_t)table->entries[low - 1].fde, &fde) &&
            cfi_entry_read(&bytes, fde.cie_vaddr - bytes.vaddr, &cie) &&
            read_rule(&rows, &cie, &fde, address, is_return, rule);
@@ -93,7 +93,8 @@ bool module_is_signal_return(struct modules *modules, uint64_t ip)
            __builtin_memcmp(bytes, code, sizeof code) == 0;
 }
 
-bool module_rule_find(struct modules *modules, uint64_t ip, bool is_return, struct cfi_rule *rule)
+bool module_rule_find_with(struct modules *modules, uint64_t ip, bool is_return, unsigned followed,
+                           struct cfi_rule *rule)
 {
     uint64_t place = ip - is_return;
     *rule = (struct cfi_rule){.kind = CFI_RULE_SIGNAL};
@@ -104,10 +105,16 @@ bool module_rule_find(struct modules *modules, uint64_t ip, bool is_return, stru
     if (region == NULL)
         return false;
     const struct module *module = modules_at(modules, region->module);
-    bool found = module->table_base != 0
-                     ? find_in_table(&module->table, place, is_return, rule)
-                     : find_in_file(module, region_link_address(region, place), is_return, rule);
+    bool found =
+        module->table_base != 0
+            ? find_in_table(&module->table, place, is_return, followed, rule)
+            : find_in_file(module, region_link_address(region, place), is_return, followed, rule);
     if (!found && module_is_entry_code(modules, ip))
         rule->kind = CFI_RULE_ROOT;
     return true;
+}
+
+bool module_rule_find(struct modules *modules, uint64_t ip, bool is_return, struct cfi_rule *rule)
+{
+    return module_rule_find_with(modules, ip, is_return, 0, rule);
 }

@@ -22,6 +22,10 @@
  */
 bool module_rule_find(struct modules *modules, uint64_t ip, bool is_return, struct cfi_rule *rule);
 
+/* The same with `fp` telling of another register, ARCH_PERF_INDEX_*. */
+bool module_rule_find_with(struct modules *modules, uint64_t ip, bool is_return,
+                           unsigned perf_index, struct cfi_rule *rule);
+
 /* Is IP where a signal handler returns to? Known by its code, as its unwind information may be
  * missing, or not reach to the instruction before it. */
 bool module_is_signal_return(struct modules *modules, uint64_t ip);

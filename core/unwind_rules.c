@@ -10,8 +10,13 @@
 
 #define WORD_BYTES 8u
 
+/* For one register so many callees are gone through again, and in one stack so often. */
+#define RECOVERED_FRAMES_MAX 64u
+#define RECOVERIES_MAX       4u
+
 struct walk {
     struct unwinder *unwinder;
+    unsigned recoveries; /* that were tried */
     struct unwind_place place;
     bool is_return;            /* place.ip is returned to; else it was interrupted there */
     const uint64_t *registers; /* all of the frame; NULL: only those in `place` are known */
@@ -210,13 +215,15 @@ static enum step step_guess(struct walk *walk, bool is_leaf)
     return step_cut(walk, slot);
 }
 
+static bool base_recover(struct walk *walk, unsigned base, uint64_t *value);
+
 /* By a rule that counts from a register. */
 static inline enum step step_frame(struct walk *walk, struct cfi_rule rule)
 {
     uint64_t cfa, distance = (uint64_t)((int64_t)rule.words * (int64_t)WORD_BYTES);
     if (walk->place.sp_is_low && rule.base == ARCH_PERF_INDEX_SP)
         return step_guess(walk, false);
-    if (!base_read(walk, rule.base, &cfa))
+    if (!base_read(walk, rule.base, &cfa) && !base_recover(walk, rule.base, &cfa))
         return STEP_HAND_OVER;
     cfa += (uint64_t)(int64_t)rule.offset;
     switch (rule.kind) {
@@ -254,6 +261,59 @@ static inline enum step step_by(struct walk *walk, struct cfi_rule rule, bool is
     }
 }
 
+static struct walk walk_begin(struct unwinder *unwinder)
+{
+    const uint64_t *registers = unwinder->sample.registers;
+    return (struct walk){
+        .unwinder = unwinder, .registers = registers, .place = unwind_place_of(registers)};
+}
+
+/* *VALUE is of a register in the frame CALLEE; makes it that in the frame of its caller, which
+ * begins at CFA. SAVED: the rule of the callee with `fp` telling of that register. */
+static bool register_restore(const struct walk *callee, const struct cfi_rule *saved, uint64_t cfa,
+                             uint64_t *value)
+{
+    bool is_frame = saved->kind >= CFI_RULE_REGISTER && saved->kind <= CFI_RULE_MEMORY;
+    if (!is_frame || saved->fp == CFI_FP_LOST)
+        return false;
+    if (saved->fp == CFI_FP_SAME)
+        return true;
+    uint64_t from = (saved->fp == CFI_FP_AT_CFA ? cfa : callee->place.fp) +
+                    (uint64_t)((int64_t)saved->fp_words * (int64_t)WORD_BYTES);
+    return from < callee->place.sp || word_read(callee->unwinder, from, value);
+}
+
+/*
+ * What register BASE holds in the frame of WALK, which its callees have left alone or saved: goes
+ * to that frame once more, from the leaf, with an eye on the register. The dynamic linker needs it:
+ * where it binds a function it aligns its stack, and finds its frame by rbx.
+ */
+static bool base_recover(struct walk *walk, unsigned base, uint64_t *value)
+{
+    if (walk->recoveries >= RECOVERIES_MAX)
+        return false;
+    walk->recoveries++;
+    struct walk again = walk_begin(walk->unwinder);
+    again.recoveries = RECOVERIES_MAX;
+    *value = again.registers[base];
+    for (unsigned i = 0; i < RECOVERED_FRAMES_MAX; i++) {
+        struct cfi_rule saved;
+        const struct cfi_rule rule = rule_find_anywhere(&again);
+        const struct walk callee = again;
+        if (!module_rule_find_with(walk->unwinder->modules, again.place.ip, again.is_return, base,
+                                   &saved) ||
+            step_by(&again, rule, !again.is_return) != STEP_DONE)
+            return false;
+        if (again.registers != NULL) /* a signal interrupted it */
+            *value = again.registers[base];
+        else if (!register_restore(&callee, &saved, again.place.sp, value))
+            return false;
+        if (again.place.sp == walk->place.sp && again.place.ip == walk->place.ip)
+            return true;
+    }
+    return false;
+}
+
 static enum unwind_end end_of(const struct unwinder *unwinder, enum step step)
 {
     if (step == STEP_ROOT)
@@ -268,6 +328,7 @@ size_t unwind_by_rules(struct unwinder *unwinder, uint64_t *ips, enum unwind_end
     const uint64_t *registers = unwinder->sample.registers;
     struct walk walk;
     walk.unwinder = unwinder;
+    walk.recoveries = 0;
     walk.registers = registers;
     walk.is_return = false;
     walk.place = unwind_place_of(registers);

@@ -56,6 +56,31 @@ static const uint8_t arch_call_code[] = {0xfe, 0xff, 0xff, 0x97};
     ".cfi_endproc\n"                                                                               \
     ".skip 512, 0\n"
 
+/* A function that aligns its stack, and whose frame is found by a register that its callees save.
+ */
+#define ARCH_ALIGNED_REGISTER "x19"
+#define ARCH_ALIGNED_CODE                                                                          \
+    ".text\n.align 2\n.globl aligned\n"                                                            \
+    "aligned:\n"                                                                                   \
+    ".cfi_startproc\n"                                                                             \
+    "stp x19, x30, [sp, #-16]!\n"                                                                  \
+    ".cfi_def_cfa_offset 16\n"                                                                     \
+    ".cfi_offset 19, -16\n"                                                                        \
+    ".cfi_offset 30, -8\n"                                                                         \
+    "mov x19, sp\n"                                                                                \
+    ".cfi_def_cfa_register 19\n"                                                                   \
+    "sub x9, x19, #16\n"                                                                           \
+    "and sp, x9, #-64\n"                                                                           \
+    "bl aligned_callee\n"                                                                          \
+    "mov sp, x19\n"                                                                                \
+    ".cfi_def_cfa_register 31\n"                                                                   \
+    "ldp x19, x30, [sp], #16\n"                                                                    \
+    ".cfi_def_cfa_offset 0\n"                                                                      \
+    ".cfi_restore 19\n"                                                                            \
+    ".cfi_restore 30\n"                                                                            \
+    "ret\n"                                                                                        \
+    ".cfi_endproc\n"
+
 /* What begins like a stub of a PLT. */
 #define ARCH_JUMP_CODE "adrp x16, :got:puts; ldr x17, [x16, :got_lo12:puts]; br x17"
 

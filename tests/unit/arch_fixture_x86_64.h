@@ -50,6 +50,28 @@ static const uint8_t arch_call_code[] = {0xe8};
     ".cfi_endproc\n"                                                                               \
     ".skip 512, 0x90\n"
 
+/* A function that aligns its stack, and whose frame is found by a register that its callees save.
+ */
+#define ARCH_ALIGNED_REGISTER "rbx"
+#define ARCH_ALIGNED_CODE                                                                          \
+    ".text\n"                                                                                      \
+    "aligned:\n"                                                                                   \
+    ".cfi_startproc\n"                                                                             \
+    "pushq %rbx\n"                                                                                 \
+    ".cfi_def_cfa_offset 16\n"                                                                     \
+    ".cfi_offset %rbx, -16\n"                                                                      \
+    "movq %rsp, %rbx\n"                                                                            \
+    ".cfi_def_cfa_register %rbx\n"                                                                 \
+    "andq $-64, %rsp\n"                                                                            \
+    "call aligned_callee\n"                                                                        \
+    "movq %rbx, %rsp\n"                                                                            \
+    ".cfi_def_cfa_register %rsp\n"                                                                 \
+    "popq %rbx\n"                                                                                  \
+    ".cfi_def_cfa_offset 8\n"                                                                      \
+    ".cfi_restore %rbx\n"                                                                          \
+    "ret\n"                                                                                        \
+    ".cfi_endproc\n"
+
 /* What begins like a stub of a PLT. */
 #define ARCH_JUMP_CODE "jmp *puts@GOTPCREL(%rip)"
 

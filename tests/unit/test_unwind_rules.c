@@ -70,6 +70,34 @@ TEST(a_frame_pointer_that_was_popped)
     modules_close(&modules);
 }
 
+__asm__(ARCH_ALIGNED_CODE);
+
+void aligned(unsigned long rounds);
+void aligned_callee(unsigned long rounds);
+
+/* Saves the register, and has something else in it. */
+void aligned_callee(unsigned long rounds)
+{
+    __asm__ volatile("" ::: ARCH_ALIGNED_REGISTER);
+    fixture_leaf(rounds);
+    fixture_sink++;
+}
+
+FIXTURE_CHAIN static void call_aligned(unsigned long rounds)
+{
+    fixture_returns[2] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+    aligned(rounds);
+    fixture_sink++;
+}
+
+TEST(a_frame_that_begins_at_a_saved_register)
+{
+    unwind_sampled(&no_library, fixture_leaf, call_aligned, 5);
+    CHECK_U64(ips[4], fixture_returns[2] - 1);
+    CHECK_U64(unwinder.missed, 0);
+    modules_close(&modules);
+}
+
 static uint64_t raise_returns;
 
 static void handler(int signal)
