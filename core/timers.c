@@ -438,18 +438,32 @@ void timers_give_up_signal(struct timers *timers, int signal)
     kernel_sigaction_set(signal, KERNEL_SIGNAL_DEFAULT, 0, 0);
 }
 
-void timers_silence(struct timers *timers, bool silent)
+static void slot_silence(const struct timer_slot *slot, bool silent)
 {
     const struct itimerspec never = {{0, 0}, {0, 0}};
+    if (silent)
+        sys4(SYS_timer_settime, slot->timer, 0, &never, NULL);
+    else
+        slot_set_time(slot, slot->period_ns);
+}
+
+void timers_hold(struct timers *timers, pid_t tid, bool hold)
+{
+    uint32_t word;
+    struct timer_slot *slot = slot_of_thread(timers, tid, &word);
+    if (slot == NULL || !slot_enter(slot, word))
+        return;
+    slot_silence(slot, hold);
+    slot_leave(slot, SLOT_BUSY);
+}
+
+void timers_silence(struct timers *timers, bool silent)
+{
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < used; i++) {
         const struct timer_slot *slot = &timers->slots[i];
-        if (STATE_OF(__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE)) < SLOT_ACTIVE)
-            continue;
-        if (silent)
-            sys4(SYS_timer_settime, slot->timer, 0, &never, NULL);
-        else
-            slot_set_time(slot, slot->period_ns);
+        if (STATE_OF(__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE)) >= SLOT_ACTIVE)
+            slot_silence(slot, silent);
     }
 }
 

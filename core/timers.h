@@ -92,6 +92,10 @@ pid_t timers_take_asked(struct timers *timers);
 /* The calling thread is about to end: ends its timer, and tells it in its ring. */
 void timers_leave(struct timers *timers, pid_t tid);
 
+/* The calling thread takes no signals from its timer, or takes them again. For an emulator of
+ * programs, which may begin a handler that an exec then leaves without an end. */
+void timers_hold(struct timers *timers, pid_t tid, bool hold);
+
 /*
  * The app uses FROM, our signal: goes over to another, with all timers. Where there is no other, no
  * timer is left, and there will be none. The handler of that one stays.

@@ -13,11 +13,41 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../core/sys.h"
 #include "hooks.h"
 #include "hooks_signals.h"
 
-/* A function NAME of libc's; MISSING is what to return where there is none. */
-#define HOOK(type, missing, name, parameters, arguments)                                           \
+/* The calling thread's timer, if it has one that runs: sends no signal, or sends them again. */
+static void timer_hold(bool hold)
+{
+    if (__atomic_load_n(&session.timers.used, __ATOMIC_RELAXED) != 0 &&
+        __atomic_load_n(&session.paused, __ATOMIC_RELAXED) == 0 && session_is_mine(&session))
+        timers_hold(&session.timers, (pid_t)sys0(SYS_gettid), hold);
+}
+
+/* valgrind begins handlers while it makes ready for an exec; what is executed then has the mask of
+ * the handler, all signals blocked. */
+static bool exec_begin(void)
+{
+    timer_hold(true);
+    return hooks_signals_make_true();
+}
+
+static void spawn_done(bool hides)
+{
+    if (hides)
+        hooks_signals_undo();
+}
+
+static void exec_failed(bool hides)
+{
+    spawn_done(hides);
+    timer_hold(false);
+}
+
+/* A function NAME of libc's, between BEGIN and DONE; MISSING is what to return where there is none.
+ */
+#define HOOK(type, missing, name, parameters, arguments, begin, done)                              \
     HOOK_EXPORT type name parameters                                                               \
     {                                                                                              \
         static type(*real) parameters;                                                             \
@@ -25,37 +55,40 @@
             errno = ENOSYS;                                                                        \
             return missing;                                                                        \
         }                                                                                          \
-        bool hides = hooks_signals_make_true();                                                    \
+        bool hides = begin();                                                                      \
         type result = real arguments;                                                              \
-        if (hides)                                                                                 \
-            hooks_signals_undo();                                                                  \
+        done(hides);                                                                               \
         return result;                                                                             \
     }
 
 #define STRINGS char *const
 
-HOOK(int, -1, execve, (const char *path, STRINGS list[], STRINGS environment[]),
-     (path, list, environment))
-HOOK(int, -1, execv, (const char *path, STRINGS list[]), (path, list))
-HOOK(int, -1, execvp, (const char *file, STRINGS list[]), (file, list))
-HOOK(int, -1, execvpe, (const char *file, STRINGS list[], STRINGS environment[]),
-     (file, list, environment))
-HOOK(int, -1, fexecve, (int fd, STRINGS list[], STRINGS environment[]), (fd, list, environment))
-HOOK(int, -1, execveat,
-     (int fd, const char *path, STRINGS list[], STRINGS environment[], int flags),
-     (fd, path, list, environment, flags))
-HOOK(int, ENOSYS, posix_spawn,
-     (pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *actions,
-      const posix_spawnattr_t *restrict attributes, STRINGS list[restrict],
-      STRINGS environment[restrict]),
-     (pid, path, actions, attributes, list, environment))
-HOOK(int, ENOSYS, posix_spawnp,
-     (pid_t *restrict pid, const char *restrict file, const posix_spawn_file_actions_t *actions,
-      const posix_spawnattr_t *restrict attributes, STRINGS list[restrict],
-      STRINGS environment[restrict]),
-     (pid, file, actions, attributes, list, environment))
-HOOK(int, -1, system, (const char *command), (command))
-HOOK(FILE *, NULL, popen, (const char *command, const char *type), (command, type))
+#define HOOK_EXEC(name, parameters, arguments)                                                     \
+    HOOK(int, -1, name, parameters, arguments, exec_begin, exec_failed)
+#define HOOK_SPAWN(type, missing, name, parameters, arguments)                                     \
+    HOOK(type, missing, name, parameters, arguments, hooks_signals_make_true, spawn_done)
+
+HOOK_EXEC(execve, (const char *path, STRINGS list[], STRINGS environment[]),
+          (path, list, environment))
+HOOK_EXEC(execv, (const char *path, STRINGS list[]), (path, list))
+HOOK_EXEC(execvp, (const char *file, STRINGS list[]), (file, list))
+HOOK_EXEC(execvpe, (const char *file, STRINGS list[], STRINGS environment[]),
+          (file, list, environment))
+HOOK_EXEC(fexecve, (int fd, STRINGS list[], STRINGS environment[]), (fd, list, environment))
+HOOK_EXEC(execveat, (int fd, const char *path, STRINGS list[], STRINGS environment[], int flags),
+          (fd, path, list, environment, flags))
+HOOK_SPAWN(int, ENOSYS, posix_spawn,
+           (pid_t *restrict pid, const char *restrict path,
+            const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *restrict attributes,
+            STRINGS list[restrict], STRINGS environment[restrict]),
+           (pid, path, actions, attributes, list, environment))
+HOOK_SPAWN(int, ENOSYS, posix_spawnp,
+           (pid_t *restrict pid, const char *restrict file,
+            const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *restrict attributes,
+            STRINGS list[restrict], STRINGS environment[restrict]),
+           (pid, file, actions, attributes, list, environment))
+HOOK_SPAWN(int, -1, system, (const char *command), (command))
+HOOK_SPAWN(FILE *, NULL, popen, (const char *command, const char *type), (command, type))
 
 /* How many arguments follow FIRST, without the NULL that ends them. */
 static size_t count(const char *first, va_list list)

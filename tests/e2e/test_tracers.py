@@ -107,6 +107,16 @@ def test_valgrind(checker):
     measured(sixty > 2 * ten > 0 and sixty > 0.25, f"sixty {sixty}, ten {ten} of {profile.total()}")
 
 
+@test
+def test_valgrind_and_exec():
+    """What the program executes has its signal mask, not that of a timer's handler."""
+    script = "exec grep SigBlk /proc/self/status"
+    for _ in range(3):
+        result = run(need("valgrind"), "-q", need("bash"), "-c", script,
+                     options={"ONLY": "bash"}, timeout=90)
+        expect(result.stdout.split() == [b"SigBlk:", b"0" * 16], str(result))
+
+
 @test(each=[("helgrind", {}), ("drd", {}), ("memcheck", {"ENGINE": "perf"})])
 def test_valgrind_where_there_is_no_profile(case):
     """A checker of races, or the wrong engine: one line, and the program runs."""

@@ -185,6 +185,25 @@ TEST(silence_and_its_end)
     timer_slot_release(slot, timer_slot_life(slot));
 }
 
+TEST(one_that_is_held)
+{
+    struct timer_slot *slot = open_own(PERIOD_NS);
+    REQUIRE(slot != NULL);
+    timer_slot_arm(&timers, slot);
+    timers_hold(&timers, own_tid() + 1, true);
+    burn_ms(60);
+    CHECK(drain(slot).samples > 0);
+    timers_hold(&timers, own_tid(), true);
+    drain(slot);
+    burn_ms(40);
+    CHECK_U64(drain(slot).samples, 0);
+    timers_hold(&timers, own_tid(), false);
+    burn_ms(60);
+    CHECK(drain(slot).samples > 0);
+    timers_leave(&timers, own_tid());
+    timer_slot_release(slot, timer_slot_life(slot));
+}
+
 static void *other_thread(void *tid)
 {
     pthread_setname_np(pthread_self(), "other");
