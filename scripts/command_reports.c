@@ -20,6 +20,7 @@
 
 enum {
     WAIT_FIRST_MS = 150,  /* for the first helper of all to open the FIFO */
+    WAIT_ORPHAN_MS = 200, /* for that of an orphan, where nobody else has a profile */
     WAIT_ALL_MS = 10000,  /* for helpers that are still writing */
     WAIT_LIVING_MS = 200, /* for processes that live on: they may be about to end */
     WAIT_STEP_MS = 10,
@@ -284,14 +285,10 @@ static void first_report_wait(struct reports *reports)
         reports_drain(reports);
 }
 
-void reports_wait(struct reports *reports)
+/* Until all have told how they ended, as far as they do within a time. */
+static void ends_wait(struct reports *reports)
 {
-    reports->ended_ms = monotonic_ms();
-    reports->run_cpu_ns = children_cpu_ns();
-    first_report_wait(reports);
     long start_ms = monotonic_ms();
-    close(reports->write_fd);
-    reports->write_fd = -1;
     while (reports_drain(reports)) {
         long waited_ms = monotonic_ms() - start_ms;
         size_t writing = count_open(reports, false);
@@ -302,6 +299,40 @@ void reports_wait(struct reports *reports)
         struct pollfd source = {.fd = reports->read_fd, .events = POLLIN};
         poll(&source, 1, WAIT_STEP_MS);
     }
+}
+
+static bool has_outcome(const struct reports *reports)
+{
+    for (size_t i = 0; i < reports->count; i++)
+        if (!reports->list[i].ended || reports->list[i].file != NULL ||
+            reports->list[i].error != NULL)
+            return true;
+    return false;
+}
+
+/* A program that goes on in the background ends before its orphan's helper has told of itself. */
+static void orphan_wait(struct reports *reports)
+{
+    const struct timespec step = {0, WAIT_STEP_MS * 1000000};
+    long start_ms = monotonic_ms();
+    while (reports->count != 0 && !has_outcome(reports) &&
+           monotonic_ms() - start_ms < WAIT_ORPHAN_MS) {
+        nanosleep(&step, NULL);
+        reports_drain(reports);
+    }
+}
+
+void reports_wait(struct reports *reports)
+{
+    reports->ended_ms = monotonic_ms();
+    reports->run_cpu_ns = children_cpu_ns();
+    first_report_wait(reports);
+    close(reports->write_fd);
+    reports->write_fd = -1;
+    ends_wait(reports);
+    orphan_wait(reports);
+    if (count_open(reports, true) + count_open(reports, false) != 0)
+        ends_wait(reports);
 }
 
 void reports_close(struct reports *reports)

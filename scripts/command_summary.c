@@ -301,7 +301,8 @@ static void tell_gaps(const struct reports *reports, const struct totals *totals
     if (silent != 0)
         tell("%" PRIu64 " %s ended without a report", silent, processes(silent));
     if (running != 0)
-        tell("%zu %s still running: the profile comes at the end", running, processes(running));
+        tell("%zu %s still running: the profile comes at the end; `selfsample list` shows %s",
+             running, processes(running), running == 1 ? "it" : "them");
     if (reports->dropped != 0)
         tell("%" PRIu64 " more %s are not counted here", reports->dropped,
              processes(reports->dropped));

@@ -33,6 +33,19 @@ static bool facts_read(const char *file, struct facts *facts)
     return true;
 }
 
+/* A pprof file says all by itself, and its counts are samples. */
+static bool is_pprof(const char *file)
+{
+    char first[2] = "";
+    FILE *stream = strcmp(file, "-") != 0 ? fopen(file, "re") : NULL;
+    if (stream == NULL)
+        return false;
+    bool is =
+        fread(first, 1, sizeof first, stream) == sizeof first && memcmp(first, "\x1f\x8b", 2) == 0;
+    fclose(stream);
+    return is;
+}
+
 /* What FACTS of FILE, the first that says any, mean for what no option has said. */
 static void facts_settle(struct view_options *options, const struct facts *facts)
 {
@@ -67,15 +80,18 @@ static bool facts_compare(const struct view_options *options, const struct facts
 void view_facts_take(struct view_options *options, char **files, size_t count)
 {
     struct facts facts;
-    size_t saying = 0, alike = 0;
+    size_t saying = 0, alike = 0, packed = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!facts_read(files[i], &facts))
+        if (!facts_read(files[i], &facts)) {
+            packed += is_pprof(files[i]);
             continue;
+        }
         if (saying++ == 0)
             facts_settle(options, &facts);
         alike += facts_compare(options, &facts, files[i]);
     }
-    options->unit_is_known |= count > 0 && alike == count;
+    options->unit_is_known |=
+        count > 0 && alike + packed == count && (packed == 0 || !options->is_us);
     options->rate_is_known |= saying > 0;
     options->roots_are_known |= saying > 0;
 }

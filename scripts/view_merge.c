@@ -2,10 +2,23 @@
 #include "views.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "outpath.h"
+
+static void name_check(const char *out)
+{
+    const size_t suffix = strlen(OUTPATH_PPROF), length = out != NULL ? strlen(out) : 0;
+    if (length > suffix && strcmp(out + length - suffix, OUTPATH_PPROF) == 0)
+        view_fail("%s: merge writes folded stacks; for pprof, merge into a %s file and "
+                  "`selfsample convert --to pprof` that",
+                  out, OUTPATH_FOLDED);
+}
 
 void view_merge(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
+    name_check(options->out);
     stacks_open(&stacks);
     for (size_t i = 0; i < count; i++) {
         char *program = options->root == NULL ? view_program_of(options, files, i) : NULL;

@@ -8,10 +8,12 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "outpath.h"
+#include "places.h"
 
 enum {
     BUFFER_BYTES = 256 * 1024, /* at first */
@@ -187,6 +189,20 @@ static bool is_packed(struct reader *reader)
     return reader->end >= 2 && memcmp(reader->buffer, "\x1f\x8b", 2) == 0;
 }
 
+/* What lies beside profiles is easily named with them. */
+static void expect_profile(const struct reader *reader)
+{
+    static const char page[] = "<!DOCTYPE html";
+    const size_t length = strlen(reader->file), suffix = strlen(PLACES_SUFFIX);
+    if (reader->end >= sizeof page - 1 && strncasecmp(reader->buffer, page, sizeof page - 1) == 0)
+        view_fail("%s: a page, not a profile; name the " OUTPATH_FOLDED " files alone",
+                  reader->file);
+    if (length > suffix && strcmp(reader->file + length - suffix, PLACES_SUFFIX) == 0)
+        view_fail("%s: the places of a profile, for `selfsample inline`; name the " OUTPATH_FOLDED
+                  " files alone",
+                  reader->file);
+}
+
 static void packed_read(struct stacks *stacks, int side, struct node *base, struct reader *reader,
                         struct view_options *options)
 {
@@ -227,7 +243,9 @@ void view_read(struct stacks *stacks, int side, const char *file, const char *ro
     reader_open(&reader, file);
     if (root != NULL)
         base = stacks_child(stacks, base, stacks_name(stacks, root, strlen(root)));
-    if (is_packed(&reader))
+    bool packed = is_packed(&reader);
+    expect_profile(&reader);
+    if (packed)
         packed_read(stacks, side, base, &reader, options);
     else
         folded_read(stacks, side, base, &reader, options);

@@ -281,6 +281,17 @@ def test_a_process_that_stays():
 
 
 @test
+def test_a_program_that_goes_to_the_background():
+    """It ends before its orphan's helper has told of itself; that one is not passed over."""
+    script = f"({program('work')} 600000 >/dev/null 2>&1 &); exit 5"
+    for _ in range(2):
+        result = selfsample("/bin/sh", "-c", script)
+        text = "\n".join(ours(result))
+        expect(result.status == 5, str(result))
+        measured("1 process still running" in text and "no file" not in text, f"stderr: {text}")
+
+
+@test
 def test_program_without_the_library():
     """A static program is run, and the summary says why there is nothing."""
     static = program("work", "-static", name="work-static")

@@ -84,6 +84,22 @@ def what_is_made_of_them():
 
 
 @test
+def what_is_made_of_pprof():
+    """Such a file says all by itself: what is made of it knows its counts and threads."""
+    path = recorded(RATE="250")
+    packed, back, merged = (path.with_name(name) for name in ("p.pb.gz", "b.folded", "m.folded"))
+    view("convert", "--to", "pprof", "-o", packed, path)
+    view("convert", "--to", "folded", "-o", back, packed)
+    view("merge", "-o", merged, packed, path)
+    for made, roots in (back, 1), (merged, 2):
+        wanted = f"bytes {made.stat().st_size}\nunit samples\nrate 250\nroots {roots}\n"
+        expect(said(made) == wanted, said(made))
+    merged.unlink()
+    view("merge", "-o", merged, packed, write(path.with_name("plain.folded"), {("main", "f"): 5}))
+    expect(said(merged) == "", said(merged))
+
+
+@test
 def files_that_do_not_go_together():
     us, samples, slow = recorded(UNIT="us"), recorded(), recorded(RATE="250")
     told = view("top", us, samples, status=1)

@@ -377,6 +377,21 @@ def test_files_that_cannot_be_read():
 
 
 @test
+def test_files_that_are_no_profiles():
+    """What lies beside profiles is told by its name or beginning; a name of pprof's is no folded file's."""
+    directory = private_directory()
+    path = write(directory / "a.folded", {("t", "f"): 1})
+    page, places = directory / "a.html", directory / "a.folded.places"
+    page.write_text("<!doctype html>\n<title>a</title>\n")
+    places.write_text("t;f 1\n")
+    for other, kind in (page, "a page"), (places, "the places"):
+        told = view("tree", path, other, status=1)
+        expect(told.startswith(f"selfsample: {other}: {kind}") and ".folded" in told, told)
+    told = view("merge", path, "-o", directory / "all.pb.gz", status=1)
+    expect("convert --to pprof" in told and not (directory / "all.pb.gz").exists(), told)
+
+
+@test
 def test_largest_count():
     path = write(private_directory() / "a", {("t", "f"): 2**64 - 2, ("t", "g"): 1})
     table = view("top", "-w", path)
