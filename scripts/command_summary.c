@@ -13,6 +13,7 @@
 
 enum {
     FILES_TOLD = 5,
+    PICTURE_FILES = 4,   /* in the command for one */
     EXPLAINED_MS = 200,  /* less time than this needs no explanation */
     BRIEF_NS = 10000000, /* less than this is told in milliseconds */
 };
@@ -186,26 +187,49 @@ static const char *picture_maker(void)
     return access(debian, X_OK) == 0 ? debian : known[0];
 }
 
-/* The next command to type: FILE as a page, or, where the command has none, as others draw it. */
-static void tell_picture(const struct reports *reports, const struct report *report)
+/* The files to make a picture of, as words of a shell: all of a few, else the largest. Returns how
+ * many. */
+static size_t picture_files(const struct report *const *list, size_t count, char *words,
+                            size_t size)
+{
+    size_t length = 0, taken = count <= PICTURE_FILES ? count : 1;
+    for (size_t i = 0; i < taken; i++)
+        if (list[i]->part_count > 1)
+            taken = 1;
+    for (size_t i = 0; i < taken; i++) {
+        char word[2 * PATH_MAX];
+        report_word(list[i], word, sizeof word);
+        length += (size_t)snprintf(words + length, size - length, "%s%s", i > 0 ? " " : "", word);
+    }
+    return taken;
+}
+
+/* The next command to type: the files as a page, or, where the command has none, as others draw
+ * them. LIST: of COUNT reports with files, the largest first. */
+static void tell_picture(const struct reports *reports, const struct report *const *list,
+                         size_t count)
 {
     static struct config config;
+    static char words[PICTURE_FILES * 2 * PATH_MAX];
     char options[RUN_OPTIONS][RUN_OPTION_BYTES], told[sizeof options + 8] = "";
     size_t options_count = run_options(reports, options), length = 0;
-    char quoted[2 * PATH_MAX], own[2 * PATH_MAX];
-    report_word(report, quoted, sizeof quoted);
-    shell_word(program_invocation_name, own, sizeof own);
+    bool has_page = page_find().head != NULL;
     options_of_environment(&config);
+    bool is_pprof = config.format == CONFIG_FORMAT_PPROF;
+    size_t taken = picture_files(list, has_page || is_pprof ? count : 1, words, sizeof words);
+    const char *of = taken < count ? " of the largest" : "";
+    char own[2 * PATH_MAX];
+    shell_word(program_invocation_name, own, sizeof own);
     for (size_t i = 0; i < options_count; i++)
         length += (size_t)snprintf(told + length, sizeof told - length, " %s", options[i]);
-    if (report->part_count > 1)
+    if (list[0]->part_count > 1)
         snprintf(told + length, sizeof told - length, " --sum");
-    if (page_find().head != NULL)
-        tell("for a picture: %s flamegraph%s %s > selfsample.html", own, told, quoted);
-    else if (config.format == CONFIG_FORMAT_PPROF)
-        tell("for a picture: go tool pprof -http=: %s", quoted);
+    if (has_page)
+        tell("for a picture%s: %s flamegraph%s %s > selfsample.html", of, own, told, words);
+    else if (is_pprof)
+        tell("for a picture%s: go tool pprof -http=: %s", of, words);
     else
-        tell("for a picture: %s %s > selfsample.svg", picture_maker(), quoted);
+        tell("for a picture%s: %s %s > selfsample.svg", of, picture_maker(), words);
 }
 
 static void tell_file(const struct report *report)
@@ -234,7 +258,7 @@ static void tell_files(const struct reports *reports, bool picture_hint)
     if (count > FILES_TOLD)
         tell("and %zu more", count - FILES_TOLD);
     if (picture_hint)
-        tell_picture(reports, list[0]);
+        tell_picture(reports, list, count);
     free(list);
 }
 
@@ -284,8 +308,9 @@ static void tell_too_short(const struct reports *reports, const struct totals *t
     if (totals->too_short == 1 && totals->processes + others == 0)
         tell("no file was written: too short: %sless than one period seen%s", used, hint);
     else if (totals->too_short != 0)
-        tell("%zu %s too short for a file: %sless than one period seen in each%s",
-             totals->too_short, processes(totals->too_short), used, others == 0 ? hint : "");
+        tell("%zu %s too short for a file: %sless than one period seen%s%s", totals->too_short,
+             processes(totals->too_short), used, totals->too_short == 1 ? "" : " in each",
+             others == 0 ? hint : "");
 }
 
 /* What keeps the figures from being the whole truth. */

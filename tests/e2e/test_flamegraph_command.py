@@ -91,6 +91,20 @@ def series_of_many_processes():
 
 
 @test
+def hint_of_some_processes():
+    """A few are named all, of many the largest."""
+    need_page()
+    for others in 2, 5:
+        script = f"{program('work')} 100000; " + f"{program('work')} 20000; " * others
+        result = bare(the_command(), "--only=work", "-o", "%p.folded", "sh", "-c", script)
+        hint = re.search(r"for a picture(.*): \S+ flamegraph (.*) > ", result.stderr.decode())
+        expect(hint, str(result))
+        largest = max(result.profiles, key=lambda profile: profile.total()).path.name
+        expect(hint[2].split()[0] == largest, f"{hint}, {largest}")
+        expect((hint[1], len(hint[2].split())) == (("", 3) if others == 2 else (" of the largest", 1)), hint[0])
+
+
+@test
 def hint_of_a_series():
     """The command that it names shows what all the files have."""
     need_page()
