@@ -118,7 +118,8 @@ static void examine_loader(const struct subject *subject)
         finding(HEALTH_OK, "loader", NULL, "%s", loader[0] != 0 ? loader : "not told");
 }
 
-static void examine_elf(const char *path, int fd)
+/* BY_SCRIPT: as the interpreter of one, which has been told. */
+static void examine_elf(const char *path, int fd, bool by_script)
 {
     struct subject subject = {.path = path};
     arena_init(&subject.arena, ARENA_BYTES_MAX);
@@ -127,6 +128,8 @@ static void examine_elf(const char *path, int fd)
                 path);
         return;
     }
+    if (!by_script)
+        finding(HEALTH_OK, "program", NULL, "%s is linked dynamically, and not setuid", path);
     int debug_fd =
         debug_file_open(&subject.debug, &subject.file, path, DEBUG_FILE_DIRECTORY, &subject.arena);
     subject.has_debug_file = debug_fd >= 0;
@@ -158,11 +161,9 @@ void program_examine(const char *program)
         snprintf(path, sizeof path, "%s", interpreter);
         is_script = true;
     }
-    if (!is_script)
-        finding(HEALTH_OK, "program", NULL, "%s is linked dynamically, and not setuid", path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    examine_elf(path, fd);
+    examine_elf(path, fd, is_script);
     close(fd);
 }

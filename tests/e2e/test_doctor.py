@@ -26,6 +26,7 @@ def doctor(*words, quiet=True, **more):
             found[subject] = (health, f"{text} {line.strip()}")
             continue
         health, subject, text = re.match(r"(ok|limited|no) +(\S+(?: \S+)*)  +(\S.*)$", line).groups()
+        expect(found.get(subject, (health,))[0] == health, f"{line}, and {found.get(subject)}")
         found[subject] = (health, text)
     worst = any(health == "no" for health, _ in found.values())
     expect(result.status == worst and (result.stderr == b"" or not quiet) and not result.files(), f"{result} {found}")
@@ -82,6 +83,9 @@ def test_programs_that_load_nothing():
     script = private_directory() / "script"
     script.write_text("#!/usr/bin/env x\n")
     is_found(doctor(script), "program", "ok", "script of /usr/bin/env")
+    source = private_directory() / "work.c"
+    source.write_text("int main(void) { return 0; }\n")
+    is_found(doctor(source), "program", "no", "neither a program")
 
 
 @test
