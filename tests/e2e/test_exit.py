@@ -135,7 +135,7 @@ def test_helper_killed():
     result = run(program("work"), 2500000, 5, options={"CHECKPOINT": 1},
                  while_running=signals_to_helper((1.6, signal.SIGKILL)))
     expect(result.status == 5, f"status {result.status}")
-    measured(0.3 * 999 < result.profile.total() < 1.7 * 999,
+    measured(0.15 * 999 < result.profile.total() < 1.7 * 999,
              f"{result.profile.total()} samples after a checkpoint at 1 s")
     expect(b"selfsample" in result.stderr and result.stderr.count(b"\n") == 1,
            f"stderr: {result.stderr!r}")
@@ -154,7 +154,7 @@ def test_stopped_helper_does_not_hold_a_death_up():
 
     result = run(program("waits"), while_running=stop_helper)
     expect(result.status == -signal.SIGTERM, f"status {result.status}")
-    measured(result.profile.total() > 100, f"{result.profile.total()} samples")
+    measured(result.profile.total() > 50, f"{result.profile.total()} samples")
 
 
 @test(each=["KILL", "TERM", "INT"])
