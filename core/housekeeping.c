@@ -45,6 +45,9 @@
 /* Between tries to settle a thread: locked memory or descriptors may have come free. */
 #define RETRY_NS 100000000u
 
+/* Larger copies that need not wait for that; from the first to the largest it is one or two. */
+#define GROWTHS_SOON 2u
+
 void housekeeping_init(struct housekeeping *house, struct collector *collector)
 {
     *house = (struct housekeeping){.collector = collector,
@@ -227,7 +230,9 @@ static void settle(struct housekeeping *house, struct thread *thread)
     if (result != 0)
         return;
     uint64_t base_cpu_ns = account_before_replacement(house, thread, &event, since_ns);
+    thread->growths += thread->settled && thread->wants_more_stack;
     thread_replace(thread, &event, &shape, base_cpu_ns);
+    thread->fitted_ns = since_ns;
     if (house->collector->paused)
         thread_silence(thread);
 }
@@ -325,7 +330,9 @@ static bool is_unknown(const struct housekeeping *house, struct thread *thread, 
 static bool wants_event(const struct housekeeping *house, struct thread *thread, uint64_t now_ns)
 {
     const struct collector *collector = house->collector;
-    if (now_ns < thread->retry_ns || !thread_is_misfit(&collector->threads, thread))
+    bool is_cut = thread->settled && thread->wants_more_stack && !thread->refused &&
+                  thread->growths < GROWTHS_SOON;
+    if ((now_ns < thread->retry_ns && !is_cut) || !thread_is_misfit(&collector->threads, thread))
         return false;
     if (thread->settled)
         return true;

@@ -22,6 +22,7 @@
 
 #define SLEEP_NS_MIN   500000u
 #define SLEEP_NS_MAX   50000000u
+#define FITTED_NS      8000000u /* a new event has samples by then */
 #define SLEEP_NS_YOUNG 2000000u /* while threads wait to be settled */
 #define YOUNG_NS       20000000u
 
@@ -144,12 +145,16 @@ static void pause_apply(struct run *run)
     publisher_tell_pause(&run->publisher, wanted);
 }
 
+/* Those that wait to be settled, and those whose new event may turn out to copy too little of the
+ * stack. */
 static bool has_young_threads(const struct threads *threads, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < threads->used; i++)
-        if (threads_at(threads, i)->tid != 0 && !threads_at(threads, i)->settled &&
-            now_ns - threads_at(threads, i)->seen_ns < YOUNG_NS)
+    for (uint32_t i = 0; i < threads->used; i++) {
+        const struct thread *thread = threads_at(threads, i);
+        uint64_t age_ns = now_ns - (thread->settled ? thread->fitted_ns : thread->seen_ns);
+        if (thread->tid != 0 && age_ns < (thread->settled ? FITTED_NS : YOUNG_NS))
             return true;
+    }
     return false;
 }
 

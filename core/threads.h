@@ -63,7 +63,9 @@ struct thread {
     uint32_t last_node;   /* of the profile, where its last sample went; PROFILE_NONE */
     uint32_t samples_since_draw;
     uint64_t retry_ns;
-    uint64_t seen_ns; /* when the helper first saw it */
+    uint64_t fitted_ns; /* when its settled event was opened; CLOCK_MONOTONIC */
+    uint32_t growths;   /* how often that was for the sake of a larger copy */
+    uint64_t seen_ns;   /* when the helper first saw it */
     char name[THREAD_NAME_BYTES];
 };
 

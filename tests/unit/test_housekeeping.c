@@ -161,6 +161,30 @@ TEST(unknown_threads_are_found_and_settled)
     end_all();
 }
 
+/* It was settled this very moment: what would be tried again after a while is done at once. */
+TEST(a_cut_stack_has_a_larger_copy_at_once)
+{
+    struct worker worker;
+    prepare();
+    worker_start(&worker);
+    usleep(10000);
+    turn();
+    usleep(5000);
+    turn();
+    struct thread *thread = threads_find(&collector.threads, worker.tid);
+    REQUIRE(thread != NULL && thread->settled);
+    CHECK(thread->fitted_ns != 0);
+    for (unsigned i = 0; i < 3; i++) { /* and not for ever, where more can't be had */
+        thread->stack_bytes = 16384;
+        thread->wants_more_stack = true;
+        housekeeping_do(&house, &mailbox);
+        CHECK((thread->stack_bytes > 16384) == (i < 2));
+        CHECK(thread->wants_more_stack == (i == 2));
+    }
+    worker_end(&worker);
+    end_all();
+}
+
 /* The kernel has the right of the last word on rounding; 10 ms is what a clock read from outside
  * may be late. */
 TEST(weights_sum_up_to_the_clock)
