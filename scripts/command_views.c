@@ -188,9 +188,9 @@ _Noreturn static void print_help(const struct view *view)
 
 _Noreturn static void usage(const struct view *view)
 {
-    view_fail("usage: selfsample %s %s; --help tells more; a program of this name is run by "
+    view_fail("usage: selfsample %s%s%s; --help tells more; a program of this name is run by "
               "`selfsample -- %s`",
-              view->name, view->arguments, view->name);
+              view->name, view->arguments[0] ? " " : "", view->arguments, view->name);
 }
 
 /* getopt's tables, of the options that VIEW takes. */
@@ -332,6 +332,10 @@ static bool is_format(const char *format)
 /* What options say together, and what files there have to be. */
 static void options_judge(const struct view *view, const struct view_options *options, size_t files)
 {
+    if (view->bit == DIFF && files > view->files_max)
+        view_fail("diff: two files are wanted, BEFORE and AFTER, and %zu are given; `selfsample "
+                  "merge` makes one of many",
+                  files);
     if (files < view->files_min || files > view->files_max)
         usage(view);
     if (view->bit == CONVERT && options->format == NULL)

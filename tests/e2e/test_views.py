@@ -377,8 +377,8 @@ def test_files_that_cannot_be_read():
 
 
 @test
-def test_files_that_are_no_profiles():
-    """What lies beside profiles is told by its name or beginning; a name of pprof's is no folded file's."""
+def test_files_that_are_not_wanted():
+    """What lies beside profiles, a name of pprof's for a folded file, files that are too many: each is told."""
     directory = private_directory()
     path = write(directory / "a.folded", {("t", "f"): 1})
     page, places = directory / "a.html", directory / "a.folded.places"
@@ -387,6 +387,10 @@ def test_files_that_are_no_profiles():
     for other, kind in (page, "a page"), (places, "the places"):
         told = view("tree", path, other, status=1)
         expect(told.startswith(f"selfsample: {other}: {kind}") and ".folded" in told, told)
+    told = view("diff", path, path, path, status=1)
+    expect("two files are wanted" in told and "3 are given" in told and "merge" in told, told)
+    told = view("list", path, status=1)
+    expect(told.startswith("selfsample: usage: selfsample list; "), told)
     told = view("merge", path, "-o", directory / "all.pb.gz", status=1)
     expect("convert --to pprof" in told and not (directory / "all.pb.gz").exists(), told)
 
