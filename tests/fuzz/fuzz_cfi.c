@@ -23,6 +23,7 @@ static void rules_read(const struct cfi_bytes *from, const struct cfi_entry *ent
     uint64_t length = rows.fde.end_vaddr - rows.fde.start_vaddr;
     for (unsigned i = 0; i < 8; i++) {
         uint64_t place = rows.fde.start_vaddr + length / 8 * i;
+        rows.followed = i / 2 % ARCH_PERF_REGISTER_COUNT; /* 0: the frame pointer */
         struct cfi_rule rule = cfi_rule_read(&rows, place, i % 2 != 0);
         if (rule.kind < CFI_RULE_HAND_OVER || rule.kind > CFI_RULE_SIGNAL ||
             rule.base >= ARCH_PERF_REGISTER_COUNT)
