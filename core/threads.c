@@ -38,6 +38,7 @@
 #define SHRINK_SPARE         4u
 #define STACK_BYTES_AMPLE    49152u /* where a ring can be as large as this: */
 #define AMPLE_RING_BYTES     (2u * 1024 * 1024)
+#define FAST_PERIOD_NS       500000u
 #define UNLIMITED_BYTES      (64u * 1024 * 1024) /* what we take where nothing limits us */
 #define REDRAW_SAMPLES       32u
 #define SILENT_PERIOD_NS     (1ull << 50) /* thirteen days of one thread's CPU time */
@@ -255,6 +256,16 @@ static uint32_t stack_enough_bytes(const struct thread *thread)
     return is_judged && enough <= thread->stack_bytes / 2 ? enough : 0;
 }
 
+/* Of a settled event whose thread has not shown what it needs. At a high rate large copies cost
+ * more than the samples: half a gigabyte in a second drives the program's own data out of the
+ * caches. There they begin small, and are larger after the first look that finds one cut. */
+static uint32_t stack_first_bytes(const struct threads *threads)
+{
+    if (threads->plan.period_ns < FAST_PERIOD_NS)
+        return STACK_BYTES_LEAST;
+    return ring_share_bytes(threads) >= AMPLE_RING_BYTES ? STACK_BYTES_AMPLE : STACK_BYTES_FIRST;
+}
+
 static uint32_t stack_wanted_bytes(const struct threads *threads, const struct thread *thread)
 {
     if (threads->plan.stack_bytes != 0)
@@ -262,8 +273,7 @@ static uint32_t stack_wanted_bytes(const struct threads *threads, const struct t
     uint32_t enough = stack_enough_bytes(thread);
     if (enough != 0 && !thread->wants_more_stack)
         return enough;
-    uint32_t least =
-        ring_share_bytes(threads) >= AMPLE_RING_BYTES ? STACK_BYTES_AMPLE : STACK_BYTES_FIRST;
+    uint32_t least = stack_first_bytes(threads);
     uint32_t more = thread->stack_bytes * GROWTH;
     if (thread->wants_more_stack && more > least)
         return more < EVENT_STACK_BYTES_MAX ? more : EVENT_STACK_BYTES_MAX;

@@ -214,6 +214,28 @@ TEST(stacks_that_the_first_copy_cut_get_a_large_one_at_once)
     }
 }
 
+/* What a copy costs counts as often as there are samples. */
+TEST(copies_of_fast_samples_are_small_until_one_is_cut)
+{
+    static const struct {
+        uint64_t period_ns;
+        bool is_cut;
+        uint32_t settled;
+    } cases[] = {{1000000, false, 49152}, {100000, false, 16384}, {100000, true, 4 * 15872}};
+    struct threads threads = table(64 * MIB);
+    events_or_skip();
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct thread thread = {
+            .tid = getpid(), .stack_bytes = 15872, .wants_more_stack = cases[i].is_cut};
+        struct event_shape shape;
+        struct event event;
+        threads.plan.period_ns = cases[i].period_ns;
+        REQUIRE(thread_open_settled(&threads, &thread, &event, &shape) == 0);
+        CHECK_U64(shape.stack_bytes, cases[i].settled);
+        event_close(&event);
+    }
+}
+
 /* Its mapping keeps it; what needs a descriptor does nothing then. */
 TEST(an_event_goes_without_one_of_the_last_descriptors)
 {
