@@ -24,13 +24,13 @@ void finding(enum health health, const char *subject, const char *cure, const ch
         worst = health;
 }
 
-void view_doctor(struct view_options *options, char **programs, size_t count)
+void view_doctor(struct view_options *options, char **command, size_t count)
 {
     (void)options;
     machine_examine();
     trial_examine();
     if (count != 0)
-        program_examine(programs[0]);
+        program_examine(command[0]);
     fflush(stdout);
     exit(worst == HEALTH_NO ? STATUS_FAILED : 0);
 }

@@ -65,7 +65,7 @@ _Noreturn static void print_help(void)
 {
     printf(
         "usage: selfsample [options] [--] program [arguments]\n"
-        "       selfsample doctor [PROGRAM]\n"
+        "       selfsample doctor [PROGRAM [ARGUMENT...]]\n"
         "       selfsample list\n"
         "       selfsample live [options] PID|PROGRAM\n"
         "       selfsample snapshot|pause|resume PID\n"

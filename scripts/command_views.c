@@ -87,11 +87,12 @@ static const struct view {
      "process itself gets no signal. Keys: q or ctrl-C quits; space: last interval or all; t:\n"
      "functions by thread; s: by self or total. When the process ends its last top is printed.\n",
      1, 1, view_live},
-    {DOCTOR, "doctor", "[PROGRAM]",
+    {DOCTOR, "doctor", "[PROGRAM [ARGUMENT...]]",
      "Says what this machine allows, by asking the kernel and by a trial run, and what PROGRAM's\n"
      "file allows: ok, limited (the profile has less in it) or no (there is no profile), and\n"
-     "behind -> what gives more. Exit status 1 where a line says no, else 0.\n",
-     0, 1, view_doctor},
+     "behind -> what gives more. Exit status 1 where a line says no, else 0.\n"
+     "PROGRAM is not run, so its arguments, as of a run, change nothing.\n",
+     0, ANY, view_doctor},
 };
 
 enum {
@@ -193,9 +194,11 @@ _Noreturn static void usage(const struct view *view)
               view->name, view->arguments[0] ? " " : "", view->arguments, view->name);
 }
 
-/* getopt's tables, of the options that VIEW takes. */
+/* getopt's tables, of the options that VIEW takes. Behind a program's name they are its own. */
 static void rows_to_getopt(const struct view *view, struct option *options, char *letters)
 {
+    if (view->bit == DOCTOR)
+        *letters++ = '+';
     for (size_t i = 0; i < ROWS; i++) {
         if ((rows[i].views & view->bit) == 0)
             continue;
@@ -333,9 +336,9 @@ static bool is_format(const char *format)
 static void options_judge(const struct view *view, const struct view_options *options, size_t files)
 {
     if (view->bit == DIFF && files > view->files_max)
-        view_fail("diff: two files are wanted, BEFORE and AFTER, and %zu are given; `selfsample "
-                  "merge` makes one of many",
-                  files);
+        view_fail("diff: two files are wanted, BEFORE and AFTER, and %zu are given; %s", files,
+                  options->normalised ? "-n is --normalise here, the lines to show are --rows N"
+                                      : "`selfsample merge` makes one of many");
     if (files < view->files_min || files > view->files_max)
         usage(view);
     if (view->bit == CONVERT && options->format == NULL)
@@ -372,7 +375,7 @@ _Noreturn static void view_run(const struct view *view, int argc, char **argv)
     if (view->bit == LIVE)
         options.rows = 0;
     struct option table[ROWS + 1];
-    char letters[2 * ROWS + 1], title[64];
+    char letters[2 * ROWS + 2], title[64];
     int found;
     snprintf(title, sizeof title, "selfsample %s", view->name);
     argv[0] = title;

@@ -26,7 +26,7 @@ void view_convert(struct view_options *options, char **files, size_t count)
     stacks_open(&stacks);
     view_read_programs(&stacks, files, count, options);
     stacks_sort(&stacks);
-    FILE *out = view_output_open(options);
+    FILE *out = view_output_open(options, files, count);
     if (is_pprof)
         pprof_print(out, &stacks, title_of(files, count), options, roots);
     else if (strcmp(options->format, "folded") == 0) {

@@ -133,7 +133,7 @@ void view_diff(struct view_options *options, char **files, size_t count)
     struct stacks stacks;
     stacks_open(&stacks);
     view_read_sides(&stacks, files, count, options);
-    FILE *out = view_output_open(options);
+    FILE *out = view_output_open(options, files, count);
     stacks_sort(&stacks);
     if (!options->folded) {
         print_table(out, &stacks, options);

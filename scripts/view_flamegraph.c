@@ -126,7 +126,7 @@ void view_flamegraph(struct view_options *options, char **files, size_t count)
     else
         view_read_programs(&stacks, files, count, options);
     stacks_sort(&stacks);
-    FILE *out = view_output_open(options);
+    FILE *out = view_output_open(options, files, count);
     print_page(out, &stacks, options, files, count);
     view_output_close(out, options);
 }

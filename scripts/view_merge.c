@@ -28,7 +28,7 @@ void view_merge(struct view_options *options, char **files, size_t count)
     }
     view_expect_counts(&stacks, 0, count == 1 ? files[0] : "these files", options);
     stacks_sort(&stacks);
-    FILE *out = view_output_open(options);
+    FILE *out = view_output_open(options, files, count);
     folded_print(out, &stacks, 1);
     bool has_root = options->root == NULL || options->root[0] != 0;
     view_facts_attach(out, options, options->roots + has_root);

@@ -5,13 +5,28 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "utf8.h"
 
-FILE *view_output_open(const struct view_options *options)
+/* Is the file at PATH this one? */
+static bool is_same(const char *path, const struct stat *file)
 {
+    struct stat status;
+    return strcmp(path, "-") != 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_dev == file->st_dev && status.st_ino == file->st_ino;
+}
+
+FILE *view_output_open(const struct view_options *options, char **files, size_t count)
+{
+    struct stat there;
     if (options->out == NULL || strcmp(options->out, "-") == 0)
         return stdout;
+    for (size_t i = 0; i < count && stat(options->out, &there) == 0; i++)
+        if (is_same(files[i], &there))
+            view_fail("%s: it is one of the profiles that were read, and is left as it is; name "
+                      "another file",
+                      options->out);
     FILE *out = fopen(options->out, "we");
     if (out == NULL)
         view_fail("%s: %s", options->out, strerror(errno));

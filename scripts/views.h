@@ -60,7 +60,7 @@ void view_flamegraph(struct view_options *options, char **files, size_t count);
 
 /* The same of running processes. */
 void view_list(struct view_options *options, char **none, size_t count);
-void view_doctor(struct view_options *options, char **program, size_t count);
+void view_doctor(struct view_options *options, char **command, size_t count);
 void view_live(struct view_options *options, char **process, size_t count);
 
 /* ---- view_top.c: the table of functions ---- */
@@ -74,8 +74,9 @@ _Noreturn void view_fail(const char *format, ...) __attribute__((format(printf, 
 
 /* ---- view_output.c: where a view goes, and in what characters ---- */
 
-/* view_output_close ends the process where not all could be written. */
-FILE *view_output_open(const struct view_options *options);
+/* A file that is there is written over, but for one of the COUNT FILES that were read: there the
+ * process ends. view_output_close ends it where not all could be written. */
+FILE *view_output_open(const struct view_options *options, char **files, size_t count);
 void view_output_close(FILE *out, const struct view_options *options);
 
 /* Prints the characters of a JSON string, without its quotes. What is no UTF-8 becomes U+FFFD. It

@@ -89,6 +89,15 @@ def test_programs_that_load_nothing():
 
 
 @test
+def test_arguments():
+    """Those of the program are no options of ours, and change nothing but the noise of the trial."""
+    alone, with_some = doctor("sh"), doctor("sh", "-c", "exit 3", "--help")
+    for found in alone, with_some:
+        del found["trial"]
+    expect(alone == with_some, f"{alone} {with_some}")
+
+
+@test
 def test_scripts():
     """Whatever the first line says, by itself, through env or through another script: of the program in the end."""
     directory = private_directory()

@@ -389,10 +389,26 @@ def test_files_that_are_not_wanted():
         expect(told.startswith(f"selfsample: {other}: {kind}") and ".folded" in told, told)
     told = view("diff", path, path, path, status=1)
     expect("two files are wanted" in told and "3 are given" in told and "merge" in told, told)
+    told = view("diff", "-n", 20, path, path, status=1)
+    expect("3 are given" in told and "--rows" in told, told)
     told = view("list", path, status=1)
     expect(told.startswith("selfsample: usage: selfsample list; "), told)
     told = view("merge", path, "-o", directory / "all.pb.gz", status=1)
     expect("convert --to pprof" in told and not (directory / "all.pb.gz").exists(), told)
+
+
+@test(each=[("merge",), ("diff", "--folded"), ("convert", "--to", "speedscope")])
+def test_a_profile_is_not_written_over(words):
+    """By whatever name; other files are."""
+    directory = private_directory()
+    paths = [write(directory / name, {("t", "f"): count}) for name, count in (("a", 1), ("b", 2))]
+    other, page = directory / "other", directory / "page"
+    other.symlink_to(paths[1])
+    page.write_text("what was there")
+    told = view(*words, "-o", other, *paths, status=1)
+    expect(str(other) in told and "left as it is" in told and paths[1].read_text() == "t;f 2\n", told)
+    view(*words, "-o", page, *paths)
+    expect("what was there" not in page.read_text(), "another file was to be written over")
 
 
 @test
