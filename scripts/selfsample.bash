@@ -8,10 +8,10 @@ declare -gA _selfsample_options=(
     [top]='--rows= --by-thread --sort= --thread= --roots= --unit= --rate= --wide --help -n= -b -s= -t= -u= -r= -w -h'
     [tree]='--merge-threads --cut= --thread= --roots= --unit= --rate= --wide --help -m -c= -t= -u= -r= -w -h'
     [merge]='--root= --thread= --roots= --out= --help -t= -o= -h'
-    [diff]='--rows= --sort= --folded --normalise --thread= --roots= --unit= --rate= --wide --out= --help
-        -s= -f -n -t= -u= -r= -w -o= -h'
+    [diff]='--rows= --sort= --folded --normalise --merge-threads --thread= --roots= --unit= --rate= --wide --out= --help
+        -s= -f -n -m -t= -u= -r= -w -o= -h'
     [convert]='--to= --sum --thread= --roots= --unit= --rate= --out= --help -t= -u= -r= -o= -h'
-    [flamegraph]='--diff --title= --sum --thread= --roots= --unit= --rate= --out= --help -d -t= -u= -r= -o= -h'
+    [flamegraph]='--diff --title= --sum --merge-threads --thread= --roots= --unit= --rate= --out= --help -d -m -t= -u= -r= -o= -h'
     [list]='--help -h'
     [live]='--rows= --interval= --count= --all --by-thread --sort= --thread= --wide --help
         -n= -i= -a -b -s= -t= -w -h'

@@ -1,4 +1,5 @@
 /* `selfsample diff`: what became more and what less from one profile to another. */
+#include "command.h"
 #include "views.h"
 
 #include <inttypes.h>
@@ -6,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHANCE_ERRORS = 2 }; /* changes of fewer standard errors are marked */
+enum {
+    CHANCE_ERRORS = 2,         /* changes of fewer standard errors are marked */
+    COMMON_PERCENT_LEAST = 50, /* with less in common names, there is a line about it */
+};
 
 /* A function whose part has changed. Counts, or points of percent where normalised. */
 struct change {
@@ -128,11 +132,47 @@ static void sides_normalise(const struct stacks *stacks)
     }
 }
 
+/* What of both profiles, in percent, is in frames at DEPTH that both have. */
+static double common_percent(const struct stacks *stacks, size_t depth)
+{
+    const uint64_t *all = stacks->root->total;
+    double common = 0;
+    bool descend = true;
+    for (const struct node *node = stacks->root; (node = stacks_next(node, descend)) != NULL;) {
+        bool is_common = node->total[0] != 0 && node->total[1] != 0;
+        descend = is_common && node->depth < depth;
+        if (is_common && node->depth == depth)
+            common += percent(node->total[0], all[0]) + percent(node->total[1], all[1]);
+    }
+    return common / SIDES;
+}
+
+void view_sides_judge(const struct stacks *stacks, const struct view_options *options)
+{
+    for (size_t depth = 1; depth <= options->roots; depth++) {
+        double common = common_percent(stacks, depth);
+        if (common >= COMMON_PERCENT_LEAST)
+            continue;
+        if (depth == options->roots)
+            tell("the threads have other names in the other profile (%.0f %% are in common ones), "
+                 "so that their stacks are all new or gone; --merge-threads compares them",
+                 common);
+        else
+            tell("the programs have other names in the other profile (%.0f %% are in common ones), "
+                 "so that their stacks are all new or gone; `selfsample merge --root NAME` gives "
+                 "both profiles one",
+                 common);
+        return;
+    }
+}
+
 void view_diff(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     stacks_open(&stacks);
     view_read_sides(&stacks, files, count, options);
+    if (options->folded)
+        view_sides_judge(&stacks, options);
     FILE *out = view_output_open(options, files, count);
     stacks_sort(&stacks);
     if (!options->folded) {

@@ -121,10 +121,12 @@ void view_flamegraph(struct view_options *options, char **files, size_t count)
     struct stacks stacks;
     judge(options, count);
     stacks_open(&stacks);
-    if (options->difference)
+    if (options->difference) {
         view_read_sides(&stacks, files, count, options);
-    else
+        view_sides_judge(&stacks, options);
+    } else {
         view_read_programs(&stacks, files, count, options);
+    }
     stacks_sort(&stacks);
     FILE *out = view_output_open(options, files, count);
     print_page(out, &stacks, options, files, count);

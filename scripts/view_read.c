@@ -270,6 +270,12 @@ bool view_has_programs(const struct view_options *options, size_t count)
     return count > 1 && !options->sum && !options->difference;
 }
 
+/* Stacks that were read without the frames of threads have one less in front of functions. */
+static void roots_settle(struct view_options *options)
+{
+    options->roots -= options->merge_threads;
+}
+
 void view_read_programs(struct stacks *stacks, char **files, size_t count,
                         struct view_options *options)
 {
@@ -280,6 +286,7 @@ void view_read_programs(struct stacks *stacks, char **files, size_t count,
         free(program);
     }
     view_expect_counts(stacks, 0, count == 1 ? files[0] : "these files", options);
+    roots_settle(options);
 }
 
 void view_read_sides(struct stacks *stacks, char **files, size_t count,
@@ -289,6 +296,7 @@ void view_read_sides(struct stacks *stacks, char **files, size_t count,
         view_read(stacks, (int)side, files[side], NULL, options);
         view_expect_counts(stacks, (int)side, files[side], options);
     }
+    roots_settle(options);
 }
 
 /* Cuts a last part of digits alone off, behind a dot. Returns the number; -1: there is none. */

@@ -29,7 +29,7 @@ struct view_options {
     double cut;                                         /* a share, 0 to 1 */
     bool wide;                                          /* names are not shortened */
     bool by_thread;              /* top, live: a function of two threads is two functions */
-    bool merge_threads;          /* tree: without the frames of threads */
+    bool merge_threads;          /* tree, diff, flamegraph: without the frames of threads */
     bool all;                    /* live: begin with all so far */
     double interval_s;           /* live */
     size_t count;                /* live: tables to show; 0: as long as there are any */
@@ -105,13 +105,19 @@ bool view_leaves_out(const struct view_options *options, size_t frame, bool is_l
 bool view_has_programs(const struct view_options *options, size_t count);
 
 /* Adds COUNT FILES to side 0, under frames of their programs where these are shown. Ends the
- * process where they left nothing to be shown. */
+ * process where they left nothing to be shown. With options->merge_threads options->roots is one
+ * less from then on. */
 void view_read_programs(struct stacks *stacks, char **files, size_t count,
                         struct view_options *options);
 
-/* Adds COUNT FILES, SIDES at most, each to a side of its own. Ends the process as above. */
+/* Adds COUNT FILES, SIDES at most, each to a side of its own. Ends the process, and leaves
+ * options->roots, as above. */
 void view_read_sides(struct stacks *stacks, char **files, size_t count,
                      struct view_options *options);
+
+/* Says in a line where most of two sides are stacks of other programs' or threads' names, which are
+ * no changes, and what compares them. */
+void view_sides_judge(const struct stacks *stacks, const struct view_options *options);
 
 /* Ends the process where FILES left nothing to be shown. */
 void view_expect_counts(const struct stacks *stacks, int side, const char *file,

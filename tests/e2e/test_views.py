@@ -244,6 +244,28 @@ def columns(text):
 
 
 @test
+def test_diff_of_other_names():
+    """Of stacks under other names, of threads or of programs, nothing is common: that is told, with what helps."""
+    def told(roots, before, after, *words):
+        directory = private_directory()
+        paths = [write(directory / "a", before), write(directory / "b", after)]
+        done = subprocess.run([str(COMMAND), "diff", "--folded", "--roots", str(roots), *words, *map(str, paths)],
+                              capture_output=True, text=True, timeout=60)
+        expect(done.returncode == 0 and done.stderr.count("\n") <= 1, f"{done}")
+        return done.stderr, columns(done.stdout)
+
+    old, new = {("old", "main", "f"): 60, ("pool", "f"): 40}, {("new", "main", "f"): 70, ("pool", "f"): 30}
+    line, _ = told(1, old, new)
+    expect("threads" in line and "(35 %" in line and "--merge-threads" in line, line)
+    line, counts = told(1, old, new, "--merge-threads")
+    expect(line == "" and counts == ({("main", "f"): 60, ("f",): 40}, {("main", "f"): 70, ("f",): 30}), f"{counts}")
+    line, _ = told(1, {**old, ("pool", "g"): 60}, {**new, ("pool", "g"): 50})
+    expect(line == "", f"more than half is common: {line}")
+    line, _ = told(2, *({("p" + name, "t", "f"): 9} for name in "12"))
+    expect("programs" in line and "--root NAME" in line, line)
+
+
+@test
 def test_diff_table():
     """The functions that changed most, by count and by share, and which changes may be chance."""
     directory = private_directory()
