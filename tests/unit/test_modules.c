@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -370,6 +371,21 @@ TEST(what_stands_at_a_path_may_be_anything)
         CHECK(!modules_at(&modules, region->module)->has_elf);
         CHECK_U64(region_link_address(region, start + 7), start + 7);
     }
+    modules_close(&modules);
+}
+
+/* A writer that waits for the FIFO's reader would go on, and die of SIGPIPE. */
+TEST(a_fifo_is_not_even_opened)
+{
+    struct modules modules = empty();
+    char event[512];
+    REQUIRE(fixture_run("mkfifo unopened"));
+    int notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    REQUIRE(notify >= 0 && inotify_add_watch(notify, fixture_path("unopened"), IN_OPEN) >= 0);
+    modules_map(&modules, 0x100000, 0x1000, 0, 5, fixture_path("unopened"));
+    REQUIRE(modules_find(&modules, 0x100000) != NULL);
+    CHECK(read(notify, event, sizeof event) == -1 && errno == EAGAIN);
+    close(notify);
     modules_close(&modules);
 }
 
