@@ -159,7 +159,7 @@ static void augmentation_read(struct cfi_reader *reader, const char *letters, st
             cfi_read_uint(&data, 1);
         else if (*letters == 'S')
             cie->signal_frame = true;
-        else
+        else if (*letters != 'B' && *letters != 'G') /* AArch64: key B signs, frames are tagged */
             reader->bad = true;
     }
     reader->bad = reader->bad || data.bad;

@@ -4,7 +4,7 @@
  * mean.
  *
  * Sources of the formats: LSB 5.0 sections 10.5 and 10.6 (.eh_frame, pointer encodings); DWARF 5
- * section 6.4.1 (.debug_frame).
+ * section 6.4.1 (.debug_frame); DWARF for the Arm 64-bit architecture (augmentations B and G).
  * Thread safety: no state.
  */
 #ifndef SELFSAMPLE_CORE_CFI_ENTRY_H

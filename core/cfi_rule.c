@@ -40,6 +40,7 @@ enum instruction {
     VAL_OFFSET = 0x14,
     VAL_OFFSET_SF = 0x15,
     VAL_EXPRESSION = 0x16,
+    AARCH64_NEGATE_RA_STATE_WITH_PC = 0x2c, /* as the next, but the signature depends on the PC */
     AARCH64_NEGATE_RA_STATE = 0x2d, /* return addresses are signed, or no more: not asked for */
     GNU_ARGS_SIZE = 0x2e,
     GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
@@ -342,7 +343,8 @@ static bool run_one(struct machine *machine)
         restore(machine, low);
         return true;
     }
-    if (instruction == NOP || instruction == AARCH64_NEGATE_RA_STATE)
+    if (instruction == NOP || instruction == AARCH64_NEGATE_RA_STATE ||
+        instruction == AARCH64_NEGATE_RA_STATE_WITH_PC)
         return true;
     if (instruction == REMEMBER)
         remember(machine);

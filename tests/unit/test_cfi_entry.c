@@ -299,6 +299,27 @@ TEST(augmentations_that_are_not_known_are_refused)
     }
 }
 
+/* "zRB": functions whose return addresses are signed with key B; "zRG": frames that are tagged.
+ * Both letters come without data (DWARF for the Arm 64-bit architecture, "Augmentation string"). */
+TEST(augmentations_of_aarch64_are_taken)
+{
+    static const char *const letters[] = {"zRB", "zBR", "zRG", "zRBG"};
+    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
+        uint8_t bytes[32] = {28, 0, 0, 0, 0, 0, 0, 0, 1};
+        size_t length = strlen(letters[i]) + 1;
+        memcpy(bytes + 9, letters[i], length);
+        memcpy(bytes + 9 + length, "\x04\x78\x1e\x01\x1b", 5);
+        struct cfi_bytes from = {bytes, sizeof bytes, 0, false};
+        struct cfi_entry entry;
+        struct cfi_cie cie;
+        REQUIRE(cfi_entry_read(&from, 0, &entry));
+        REQUIRE(cfi_cie_read(&from, &entry, &cie));
+        CHECK_U64(cie.fde_encoding, 0x1b);
+        CHECK_U64(cie.instructions, 9 + length + 5);
+        CHECK(!cie.signal_frame);
+    }
+}
+
 TEST(a_personality_is_passed_over)
 {
     static const uint8_t bytes[] = {28,  0,    0,    0,    0,    0,  0, 0,    1, 'z', 'P',

@@ -79,6 +79,13 @@ TEST(signed_return_addresses)
     CHECK_RULE(RULE(fde, 11), CFI_RULE_LINK, SP, 0, 0, CFI_FP_SAME, 0);
 }
 
+/* pacibsppc: a signature that depends on the PC as well. */
+TEST(return_addresses_that_are_signed_with_the_pc)
+{
+    CHECK_RULE(RULE("\x41\x2c\x41\x0e\x20\x9d\x04\x9e\x03", 2), CFI_RULE_REGISTER, SP, 32, -3,
+               CFI_FP_AT_CFA, -4);
+}
+
 TEST(roots)
 {
     CHECK_RULE(RULE("\x07\x1e", 0), CFI_RULE_ROOT, 0, 0, 0, CFI_FP_SAME, 0);
