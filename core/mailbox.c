@@ -28,6 +28,14 @@ struct mailbox_slot *mailbox_reserve(struct mailbox *mailbox)
     return NULL;
 }
 
+struct mailbox_slot *mailbox_reserve_birth(struct mailbox *mailbox)
+{
+    struct mailbox_slot *slot = mailbox_reserve(mailbox);
+    if (slot == NULL)
+        __atomic_add_fetch(&mailbox->unannounced, 1, __ATOMIC_RELAXED);
+    return slot;
+}
+
 void mailbox_cancel(struct mailbox_slot *slot)
 {
     __atomic_store_n(&slot->state, MAILBOX_FREE, __ATOMIC_RELEASE);
@@ -77,7 +85,7 @@ void mailbox_clear(struct mailbox *mailbox)
     for (uint32_t i = 0; i < mailbox->used; i++)
         if (mailbox->slots[i].state != MAILBOX_FREE)
             mailbox->slots[i].state = MAILBOX_FREE;
-    mailbox->next = mailbox->used = mailbox->unread = 0;
+    mailbox->next = mailbox->used = mailbox->unread = mailbox->unannounced = 0;
 }
 
 bool mailbox_has_reserved(const struct mailbox *mailbox)

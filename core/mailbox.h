@@ -53,11 +53,15 @@ struct mailbox {
     uint32_t next;   /* where the search for a free slot begins; atomic, a hint */
     uint32_t used;   /* slots that were ever reserved: [0, used); the rest is not even touched */
     uint32_t unread; /* BORN slots that the helper has not taken yet; atomic */
+    uint32_t unannounced; /* threads for which there was no slot; atomic */
     struct mailbox_slot slots[MAILBOX_SLOTS];
 };
 
 /* A free slot, now the caller's; NULL where none is found at once. */
 struct mailbox_slot *mailbox_reserve(struct mailbox *mailbox);
+
+/* The same for a new thread: one that finds none is counted as unannounced. */
+struct mailbox_slot *mailbox_reserve_birth(struct mailbox *mailbox);
 
 /* Gives a reserved slot back unused. */
 void mailbox_cancel(struct mailbox_slot *slot);

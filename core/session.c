@@ -232,7 +232,7 @@ static void forget(struct session *session)
 {
     session->app_pid = 0;
     session->births_one_in = session->born_unsettled = session->sleeps_long = 0;
-    session->birth_ring_bytes = 0;
+    session->birth_ring_bytes = session->mailbox.unannounced = 0;
     session->finish_wanted = session->progress = 0;
     session->follow_asked = session->follow_answered = 0;
     if (session->notice[0] != '\0') /* what is not written to need not be copied in a child */

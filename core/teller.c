@@ -127,7 +127,8 @@ static struct summary summarize(const struct teller *teller, uint64_t app_cpu_ns
         .truncated_stacks = collector->truncated,
         .lost_samples = collector->lost,
         .threads = collector->threads.total,
-        .uncovered_threads = collector->threads.uncovered,
+        .uncovered_threads = threads_uncovered(
+            &collector->threads, __atomic_load_n(&session->mailbox.unannounced, __ATOMIC_RELAXED)),
         .thinned_threads = collector->threads.thinned,
         .throttled = collector->throttled,
         .engine = teller->engine,

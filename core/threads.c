@@ -193,12 +193,19 @@ bool threads_has_left(const struct threads *threads, pid_t tid)
 
 void thread_count_uncovered(struct threads *threads, const struct thread *thread)
 {
+    threads->found += thread->scanned;
     if (thread->event.mapping != NULL)
         return;
     if (thread->passed_over && !thread->refused)
         threads->thinned++;
     else
         threads->uncovered++;
+}
+
+uint64_t threads_uncovered(const struct threads *threads, uint32_t unannounced)
+{
+    uint64_t unseen = unannounced > threads->found ? unannounced - threads->found : 0;
+    return threads->uncovered + unseen;
 }
 
 void threads_retire(struct threads *threads, struct thread *thread)

@@ -82,7 +82,7 @@ static int thrd_begin(void *slot)
 static struct mailbox_slot *slot_for(void *routine, void *argument)
 {
     struct mailbox_slot *slot =
-        session_is_mine(&session) ? mailbox_reserve(&session.mailbox) : NULL;
+        session_is_mine(&session) ? mailbox_reserve_birth(&session.mailbox) : NULL;
     if (slot != NULL) {
         slot->routine = routine;
         slot->argument = argument;

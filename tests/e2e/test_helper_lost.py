@@ -2,12 +2,13 @@
 """The helper is killed or frozen: the program goes on, ends in time, and says what became of it."""
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
 
-from harness import (INCLUDE, expect, helpers, main, near_ms, program, run, signals_to_helper,
-                     state, test, wait_helper, wait_until)
+from harness import (INCLUDE, expect, helpers, main, measured, near_ms, program, run,
+                     signals_to_helper, state, test, wait_helper, wait_until)
 
 NO_ANSWER, NO_HELPER, BUSY = b"-110", b"-130", b"-16"
 
@@ -23,6 +24,15 @@ def is_waiting(pid):
         return "futex" in Path(f"/proc/{pid}/wchan").read_text()
     except OSError:
         return False
+
+
+def is_idle(pid, seconds=0.3):
+    """Does its process use no CPU time for so long?"""
+    def ticks():
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    before = ticks()
+    time.sleep(seconds)
+    return ticks() == before
 
 
 def one_line(stderr, words):
@@ -44,6 +54,22 @@ def test_frozen_at_exit():
     expect(result.elapsed < 10, f"it took {result.elapsed:.1f} s")
     one_line(result.stderr, b"the helper is stuck")
     near_ms(result.profile.total(), 400, 25, "samples")
+
+
+@test
+def test_frozen_while_threads_come():
+    """There is room for the news of some hundred threads; how many were beyond it is told."""
+    def look(pid):
+        helper = wait_helper(pid)
+        freeze(helper)
+        wait_until(lambda: is_waiting(pid) and is_idle(pid), 60, "the program does not wait")
+        os.kill(helper, signal.SIGCONT)
+
+    result = run(program("births"), 5000, 100, while_running=look, options={"SUMMARY": "yes"},
+                 timeout=100)
+    expect(result.status == 0, str(result))
+    missed = int(re.search(rb"([0-9]+) threads? not covered", result.stderr).group(1))
+    measured(1000 < missed < 5000, f"{missed} of 5000 threads were told as missed")
 
 
 @test

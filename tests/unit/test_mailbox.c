@@ -77,7 +77,10 @@ TEST(a_full_mailbox_says_so)
         CHECK(!given[slot - mailbox.slots]);
         given[slot - mailbox.slots] = true;
     }
-    CHECK(mailbox_reserve(&mailbox) == NULL);
+    CHECK(mailbox_reserve(&mailbox) == NULL); /* an end, say, which is not counted */
+    CHECK_U64(mailbox.unannounced, 0);
+    CHECK(mailbox_reserve_birth(&mailbox) == NULL);
+    CHECK_U64(mailbox.unannounced, 1);
     mailbox_cancel(&mailbox.slots[500]);
     struct mailbox_slot *slot = NULL;
     for (uint32_t i = 0; i < MAILBOX_SLOTS && slot == NULL; i++)
@@ -154,9 +157,10 @@ TEST(a_cleared_mailbox_is_free)
         if (i % 2 == 0)
             mailbox_post(&mailbox, slot);
     }
-    CHECK(mailbox_reserve(&mailbox) == NULL);
+    CHECK(mailbox_reserve_birth(&mailbox) == NULL);
     mailbox_clear(&mailbox);
     CHECK_U64(mailbox.unread, 0);
+    CHECK_U64(mailbox.unannounced, 0);
     CHECK(!mailbox_has_reserved(&mailbox));
     for (uint32_t i = 0; i < MAILBOX_SLOTS; i++)
         CHECK(!mailbox_take(&mailbox, i, &birth));

@@ -140,3 +140,18 @@ TEST(no_memory_no_table)
     CHECK_I64(threads_init(&threads, &plan, &arena), -ENOMEM);
     arena.fail_countdown = 0;
 }
+
+/* The mailbox was full: whom a scan has found is not missing. */
+TEST(those_that_nobody_told_of)
+{
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = threads_admit_scanned(&threads, 0x7ffffff, NOW_NS);
+    thread->event.mapping = &threads; /* the helper has opened one */
+    thread_count_uncovered(&threads, thread);
+    CHECK_U64(threads.uncovered, 0);
+    CHECK_U64(threads_uncovered(&threads, 0), 0);
+    CHECK_U64(threads_uncovered(&threads, 1), 0);
+    CHECK_U64(threads_uncovered(&threads, 5), 4);
+    threads.uncovered = 3;
+    CHECK_U64(threads_uncovered(&threads, 5), 7);
+}
