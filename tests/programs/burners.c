@@ -1,6 +1,6 @@
 /*
  * argv[1] threads, each with the same argv[2] ms of CPU time, split 60/30/10 over three functions
- * and named burner-N. Prints nothing but a last word.
+ * in turns of argv[3] us, and named burner-N. Prints nothing but a last word.
  * Build: -pthread
  */
 #include "burn.h"
@@ -11,7 +11,7 @@ BURNER(sixty)
 BURNER(thirty)
 BURNER(ten)
 
-static long thread_us;
+static long thread_us, turn_us;
 
 static void *body(void *number)
 {
@@ -22,9 +22,9 @@ static void *body(void *number)
     pthread_setname_np(pthread_self(), name);
     end_ns = thread_cpu_ns() + thread_us * 1000;
     while (thread_cpu_ns() < end_ns) {
-        sixty(822);
-        thirty(411);
-        ten(137);
+        sixty(turn_us * 6 / 10);
+        thirty(turn_us * 3 / 10);
+        ten(turn_us / 10);
     }
     return NULL;
 }
@@ -35,6 +35,7 @@ int main(int argc, char **argv)
     pthread_t *threads = calloc((size_t)count, sizeof(*threads));
 
     thread_us = argument(argc, argv, 2, 300) * 1000;
+    turn_us = argument(argc, argv, 3, 1370);
     for (long i = 0; i < count; i++)
         if (pthread_create(&threads[i], NULL, body, (void *)i))
             return 1;
