@@ -27,9 +27,9 @@ ARM64_VM_ROOT := $(B)/arm64-vm-root
 arm64: $(ARM64_ROOT)/done
 	$(Q)$(ARM64_MAKE) all
 
-# Status 77 of arm64-root: the packages cannot be had; it has said so.
+# A root that is marked so: the archive lacks a package; arm64-root has said which.
 check-arm64:
-	$(Q)$(MAKE) --no-print-directory $(ARM64_ROOT)/done || { test $$? -eq 2 && test ! -e $(ARM64_ROOT)/usr; }
+	$(Q)$(MAKE) --no-print-directory $(ARM64_ROOT)/done || { test $$? -eq 2 && test -e $(ARM64_ROOT)/absent; }
 	$(Q)test ! -e $(ARM64_ROOT)/done || $(MAKE) --no-print-directory check-arm64-built
 
 .PHONY: check-arm64-built
@@ -38,11 +38,11 @@ check-arm64-built: $(ARM64_TOOLS)
 	$(Q)$(ARM64_ENV) $(PYTHON) scripts/run-tests scripts/check-core-symbols scripts/check-glibc
 	$(Q)$(ARM64_ENV) $(PYTHON) scripts/run-tests --under '$(ARM64_UNDER)' $(ARM64_TESTS)
 
-# Whole runs, on Debian's kernel in an emulated machine. As above where packages cannot be had.
+# Whole runs, on Debian's kernel in an emulated machine. As above where the archive lacks packages.
 .PHONY: check-arm64-vm check-arm64-vm-built
 check-arm64-vm:
 	$(Q)$(MAKE) --no-print-directory $(ARM64_ROOT)/done $(ARM64_VM_ROOT)/done || \
-	    { test $$? -eq 2 && test ! -e $(ARM64_VM_ROOT)/boot; }
+	    { test $$? -eq 2 && test -e $(ARM64_ROOT)/absent -o -e $(ARM64_VM_ROOT)/absent; }
 	$(Q)test ! -e $(ARM64_VM_ROOT)/done || $(MAKE) --no-print-directory check-arm64-vm-built
 
 check-arm64-vm-built: $(ARM64_TOOLS)
