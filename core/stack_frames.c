@@ -8,12 +8,19 @@
 #include "text.h"
 
 #define KNOWN_LOG 12u
+#define HEADS_LOG 12u
 
 /* What an address was found to be. */
 struct code_frame {
     uint64_t ip; /* 0: nothing is kept here */
     uint32_t frame;
     bool ours; /* of selfsample itself */
+};
+
+/* A text, in a chain of those with the same hash. */
+struct kept_text {
+    uint32_t next; /* index, plus 1; 0: the last */
+    char text[STACK_TEXT_BYTES];
 };
 
 int stack_builder_init(struct stack_builder *builder, struct modules *modules,
@@ -29,30 +36,47 @@ int stack_builder_init(struct stack_builder *builder, struct modules *modules,
         .frames = arena_alloc_array(arena, STACK_FRAMES_MAX, sizeof(uint32_t)),
         .label_frames = arena_alloc_array(arena, LABEL_IDS, sizeof(uint32_t)),
         .known = arena_alloc_array(arena, 1u << KNOWN_LOG, sizeof(struct code_frame)),
+        .text_heads = arena_alloc_array(arena, 1u << HEADS_LOG, sizeof(uint32_t)),
     };
-    sequence_init(&builder->texts, arena, STACK_TEXT_BYTES);
+    sequence_init(&builder->texts, arena, sizeof(struct kept_text));
     bool complete = builder->ips != NULL && builder->frames != NULL &&
-                    builder->label_frames != NULL && builder->known != NULL;
+                    builder->label_frames != NULL && builder->known != NULL &&
+                    builder->text_heads != NULL;
     return complete ? 0 : -ENOMEM;
 }
 
-/* The index of a text; the same text has the same, if it is looked for. UINT32_MAX: no memory. */
-static uint32_t text_index(struct stack_builder *builder, const char *text, bool may_be_known)
+static uint32_t *text_head(const struct stack_builder *builder, const char *text)
 {
-    for (uint32_t i = 0; may_be_known && i < builder->texts.count; i++)
-        if (text_equal(sequence_at(&builder->texts, i), text))
-            return i;
-    char *kept = sequence_append(&builder->texts);
+    uint64_t hash = 0;
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x9e3779b97f4a7c15u;
+    return &builder->text_heads[hash >> (64 - HEADS_LOG)];
+}
+
+/* The index of a text, the same for the same text: threads that change their names back and forth
+ * have no more frames than names. UINT32_MAX: no memory. */
+static uint32_t text_index(struct stack_builder *builder, const char *text)
+{
+    uint32_t *head = text_head(builder, text);
+    for (uint32_t link = *head; link != 0;) {
+        const struct kept_text *at = sequence_at(&builder->texts, link - 1);
+        if (text_equal(at->text, text))
+            return link - 1;
+        link = at->next;
+    }
+    struct kept_text *kept = sequence_append(&builder->texts);
     if (kept == NULL)
         return UINT32_MAX;
-    struct text copy = text_over(kept, STACK_TEXT_BYTES);
+    struct text copy = text_over(kept->text, STACK_TEXT_BYTES);
     text_put(&copy, text);
+    kept->next = *head;
+    *head = builder->texts.count;
     return builder->texts.count - 1;
 }
 
 static uint32_t text_frame(struct stack_builder *builder, uint32_t kind, const char *text)
 {
-    uint32_t index = text_index(builder, text, true);
+    uint32_t index = text_index(builder, text);
     return index == UINT32_MAX ? PROFILE_NONE : profile_frame(builder->profile, kind, index);
 }
 
@@ -73,7 +97,7 @@ static uint32_t thread_frame(struct stack_builder *builder, struct thread *threa
             text_put_char(&text, '/');
             text_put_u64(&text, (uint64_t)thread->tid);
         }
-        thread->text = text_index(builder, buffer, !by_tid || thread->tid == 0);
+        thread->text = text_index(builder, buffer);
     }
     if (thread->text == UINT32_MAX)
         return PROFILE_NONE;
@@ -222,5 +246,8 @@ void stack_frames_book(struct stack_builder *builder, struct thread *thread, con
 const char *stack_text(const struct stack_builder *builder, uint64_t address)
 {
     uint32_t index = (uint32_t)address;
-    return index < builder->texts.count ? sequence_at(&builder->texts, index) : "?";
+    if (index >= builder->texts.count)
+        return "?";
+    const struct kept_text *kept = sequence_at(&builder->texts, index);
+    return kept->text;
 }

@@ -117,6 +117,32 @@ TEST(threads_of_one_name_share_a_frame)
     check_text_frame(builder.frames[0], FRAME_OF_TEXT, "[exec]");
 }
 
+/* A server's thread is named after each request in turn: memory must not grow with time. */
+TEST(a_thread_that_changes_its_name_back_has_its_frame_again)
+{
+    static const enum config_threads ways[] = {CONFIG_THREADS_NAME, CONFIG_THREADS_TID};
+    static const char *const names[] = {"busy", "idle"};
+    enum unwind_end end;
+    struct record record = kernel_record(NULL, 0);
+    for (unsigned way = 0; way < 2; way++) {
+        struct thread thread = thread_called(42, "busy");
+        uint32_t frames[2];
+        prepare(&no_library, ways[way], 0);
+        for (unsigned i = 0; i < 2; i++) {
+            thread_rename(&thread, names[i]);
+            stack_frames(&builder, &thread, &record, &end);
+            frames[i] = builder.frames[0];
+        }
+        CHECK(frames[0] != frames[1]);
+        for (unsigned i = 0; i < 100; i++) {
+            thread_rename(&thread, names[i % 2]);
+            stack_frames(&builder, &thread, &record, &end);
+            CHECK_U64(builder.frames[0], frames[i % 2]);
+        }
+        CHECK_U64(profile_frame_count(&profile), 3); /* and that of [exec] */
+    }
+}
+
 TEST(more_kernel_frames_than_are_kept)
 {
     static uint64_t ips[2 * STACK_KERNEL_FRAMES_MAX];
