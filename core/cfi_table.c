@@ -156,8 +156,12 @@ static int table_make(struct cfi_table *table, struct build *build, struct arena
     if (build->entries == NULL || writer.bytes == NULL)
         return -ENOMEM;
     build_write(build, &writer);
-    *table = (struct cfi_table){build->shadow_base, writer.bytes, writer.at, build->entries,
-                                build->entry_count};
+    *table = (struct cfi_table){.load_bias = build->load_bias,
+                                .shadow_base = build->shadow_base,
+                                .bytes = writer.bytes,
+                                .bytes_count = writer.at,
+                                .entries = build->entries,
+                                .entry_count = build->entry_count};
     return 0;
 }
 

@@ -25,6 +25,7 @@ struct cfi_table_entry {
 };
 
 struct cfi_table {
+    uint64_t load_bias; /* of its run-time addresses; elsewhere its file may be loaded later */
     uint64_t shadow_base;
     const uint8_t
         *bytes; /* CIEs and FDEs, to be seen at [shadow_base, shadow_base + bytes_count) */

@@ -107,7 +107,8 @@ bool module_rule_find_with(struct modules *modules, uint64_t ip, bool is_return,
     const struct module *module = modules_at(modules, region->module);
     bool found =
         module->table_base != 0
-            ? find_in_table(&module->table, place, is_return, followed, rule)
+            ? find_in_table(&module->table, region_table_address(region, module, place), is_return,
+                            followed, rule)
             : find_in_file(module, region_link_address(region, place), is_return, followed, rule);
     if (!found && module_is_entry_code(modules, ip))
         rule->kind = CFI_RULE_ROOT;

@@ -359,15 +359,21 @@ static void prepare_file(struct modules *modules, struct module *module,
         proc_descriptors_read(modules->app_pid, descriptor_try, &search);
 }
 
-static void prepare_table(struct modules *modules, struct module *module, uint64_t bias,
-                          uint64_t address)
+/* Once, whatever comes of it: large sections are read for it. */
+static void prepare_table(struct modules *modules, struct module *module,
+                          const struct region *region)
 {
     struct arena scratch;
+    module->table_tried = true;
+    if (!cfi_table_needed(&module->elf))
+        return;
     arena_init(&scratch, 256u * 1024 * 1024);
-    uint64_t base = (address & ~4095ull) + TABLE_DISTANCE;
-    if (cfi_table_build(&module->table, &module->elf, bias, base, modules->arena, &scratch) == 0)
+    uint64_t base = (region->start & ~4095ull) + TABLE_DISTANCE;
+    if (cfi_table_build(&module->table, &module->elf, region->bias, base, modules->arena,
+                        &scratch) == 0) {
         module->table_base = base;
-    modules->made_up_tables += module->table_base != 0;
+        modules->made_up_tables++;
+    }
     arena_destroy(&scratch);
 }
 
@@ -383,12 +389,12 @@ static void region_prepare(struct modules *modules, struct region *region)
         module->has_hdr = module->has_elf && cfi_hdr_read(&module->hdr, &module->elf) == 0;
     }
     uint64_t vaddr;
-    if (module->has_elf && elf_file_offset_to_vaddr(&module->elf, region->file_offset, &vaddr))
-        region->bias = region->start - vaddr;
     region->bias_known = true;
-    if (module->has_elf && module->table_base == 0 && !module->ours &&
-        cfi_table_needed(&module->elf))
-        prepare_table(modules, module, region->bias, region->start);
+    if (!module->has_elf || !elf_file_offset_to_vaddr(&module->elf, region->file_offset, &vaddr))
+        return;
+    region->bias = region->start - vaddr;
+    if (!module->table_tried && !module->ours)
+        prepare_table(modules, module, region);
 }
 
 struct region *modules_find(struct modules *modules, uint64_t address)
@@ -437,6 +443,12 @@ struct module_span modules_span(struct modules *modules, uint64_t address)
 uint64_t region_link_address(const struct region *region, uint64_t address)
 {
     return address - region->bias;
+}
+
+uint64_t region_table_address(const struct region *region, const struct module *module,
+                              uint64_t address)
+{
+    return region_link_address(region, address) + module->table.load_bias;
 }
 
 void modules_close(struct modules *modules)

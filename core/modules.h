@@ -51,6 +51,7 @@ struct module {
     struct elf_file elf;
     bool has_hdr; /* `hdr` is its search table */
     struct cfi_hdr hdr;
+    bool table_tried; /* `table` was made up, or is not needed, or can't be */
     struct cfi_table table;
     uint64_t table_base; /* made-up address of `table`; 0: none */
 };
@@ -112,6 +113,11 @@ static inline uint32_t modules_count(const struct modules *modules)
 
 /* The address as linked (for anonymous code and where the bias is unknown: the address itself). */
 uint64_t region_link_address(const struct region *region, uint64_t address);
+
+/* ADDRESS in REGION as the made-up table of MODULE, which is the region's, has it: that was built
+ * where the module was first seen, and it may have been loaded elsewhere since. */
+uint64_t region_table_address(const struct region *region, const struct module *module,
+                              uint64_t address);
 
 /* Closes the modules' files. */
 void modules_close(struct modules *modules);

@@ -52,8 +52,10 @@ struct table_header {
     uint32_t count;
 };
 
+/* *SHIFT: what is added to an address of the region for the made-up table, see
+ * region_table_address(); as it was where the table is the file's. */
 static bool table_of_region(struct unwinder *unwinder, const struct region *region,
-                            unw_dyn_info_t *info)
+                            unw_dyn_info_t *info, uint64_t *shift)
 {
     const struct module *module = modules_at(unwinder->modules, region->module);
     *info = (unw_dyn_info_t){
@@ -63,6 +65,7 @@ static bool table_of_region(struct unwinder *unwinder, const struct region *regi
         info->u.rti.segbase = module->table_base;
         info->u.rti.table_data = (unw_word_t)(uintptr_t)module->table.entries;
         info->u.rti.table_len = module->table.entry_count;
+        *shift = region_table_address(region, module, 0);
         return true;
     }
     if (!module->has_elf || module->elf.eh_frame_hdr_bytes < sizeof(struct table_header))
@@ -88,11 +91,16 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
     ip = arch_return_address(ip);
     const struct region *region = modules_find(unwinder->modules, ip);
     int result = -UNW_ENOINFO;
-    if (region != NULL && table_of_region(unwinder, region, &info))
-        result = CALL(unwinder->library, SEARCH, search_function)(space, ip, &info, proc,
+    uint64_t shift = 0;
+    if (region != NULL && table_of_region(unwinder, region, &info, &shift))
+        result = CALL(unwinder->library, SEARCH, search_function)(space, ip + shift, &info, proc,
                                                                   need_unwind_info, context);
-    if (result < 0)
+    if (result < 0) {
         unwinder->unknown_ip = ip;
+        return result;
+    }
+    proc->start_ip -= shift; /* its instructions are run from there on, up to IP */
+    proc->end_ip -= shift;
     return result;
 }
 

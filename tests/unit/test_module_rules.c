@@ -303,6 +303,36 @@ static void compare_file(const char *path)
     modules_close(&modules);
 }
 
+/* Its table is made up where it was first seen; as a plug-in that was loaded again it is elsewhere.
+ */
+TEST(without_a_search_table_at_two_addresses)
+{
+    struct elf_file file;
+    struct cfi_sections all;
+    struct tally tally = {0};
+    const char *path = fixture_path("plain.so");
+    prepare();
+    set_policy(unwinder.library->address_space, 0);
+    fixture_text("plain.c", "int callee(int);\nint caller(int x) { return callee(x) + 1; }\n"
+                            "int second(int x) { return caller(x) - caller(2); }\n");
+    REQUIRE(fixture_run("${CC:-cc} -O1 -shared -fPIC -fasynchronous-unwind-tables "
+                        "-Wl,--no-eh-frame-hdr -o plain.so plain.c"));
+    REQUIRE(file_map(path, &file) && file_map(path, &file));
+    REQUIRE(cfi_sections_load(&all, &file, &arena) == 0);
+    REQUIRE(modules_count(&modules) == 1 && modules.region_count == 2);
+    for (uint32_t r = 0; r < modules.region_count; r++) {
+        const struct region *region = modules_find(&modules, modules.regions[r].start);
+        CHECK(modules_at(&modules, region->module)->table_base != 0);
+        for (uint32_t i = 0; i < all.order_count; i++) {
+            const struct cfi_fde *fde = &all.fdes[all.order[i]].fde;
+            compare_function(&tally, path, fde->start_vaddr, fde->end_vaddr, true, region->bias);
+        }
+    }
+    CHECK(tally.places > tally.handed_over);
+    CHECK_U64(tally.wrong, 0);
+    modules_close(&modules);
+}
+
 static void compare_library(const char *name)
 {
     const char *path = fixture_library(name);

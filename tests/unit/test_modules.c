@@ -356,6 +356,71 @@ TEST(a_file_that_was_opened_in_time_may_go)
     dlclose(library);
 }
 
+/* A library without .eh_frame_hdr; *LOADED is the region of its code. */
+static void *load_without_search_table(struct region *loaded, struct stat *status)
+{
+    REQUIRE(fixture_run("echo 'int function(void) { return 7; }' > lib.c && ${CC:-cc} -shared "
+                        "-fPIC -fasynchronous-unwind-tables -Wl,--no-eh-frame-hdr -o plain.so "
+                        "lib.c"));
+    void *library = dlopen(fixture_path("plain.so"), RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library != NULL && stat(fixture_path("plain.so"), status) == 0);
+    struct modules modules = scanned();
+    const struct region *region = modules_find(&modules, address_of(dlsym(library, "function")));
+    REQUIRE(region != NULL);
+    *loaded = *region;
+    modules_close(&modules);
+    return library;
+}
+
+TEST(a_table_is_not_made_up_for_a_place_that_is_not_known)
+{
+    struct region loaded;
+    struct stat status;
+    void *library = load_without_search_table(&loaded, &status);
+    struct modules modules = empty();
+    const char *path = fixture_path("plain.so");
+    /* A mapping of what is behind the file's end. */
+    modules_map(&modules, 0x100000, 0x1000, 0x40000000, status.st_ino, path);
+    modules_map(&modules, loaded.start, loaded.end - loaded.start, loaded.file_offset,
+                status.st_ino, path);
+    const struct region *region = modules_find(&modules, 0x100000);
+    const struct module *module = modules_at(&modules, region->module);
+    CHECK(module->has_elf && module->table_base == 0);
+    CHECK(modules_find(&modules, loaded.start) != NULL);
+    CHECK(module->table_base != 0);
+    CHECK_U64(module->table.load_bias, loaded.bias);
+    modules_close(&modules);
+    dlclose(library);
+}
+
+/* Reading for it may take long. */
+TEST(a_table_that_could_not_be_made_up_is_not_tried_again)
+{
+    struct region loaded;
+    struct stat status;
+    void *library = load_without_search_table(&loaded, &status);
+    bool failed = false;
+    for (int nth = 1; nth < 60; nth++) {
+        struct modules modules = empty();
+        arena.fail_countdown = nth;
+        for (unsigned i = 0; i < 2; i++)
+            modules_map(&modules, loaded.start + i * (loaded.end - loaded.start),
+                        loaded.end - loaded.start, loaded.file_offset, status.st_ino,
+                        fixture_path("plain.so"));
+        const struct region *region = modules_find(&modules, loaded.start);
+        const struct module *module = region != NULL ? modules_at(&modules, region->module) : NULL;
+        arena.fail_countdown = 0;
+        if (module != NULL && module->has_elf && module->table_base == 0) {
+            failed = true;
+            CHECK(modules_find(&modules, loaded.end) != NULL);
+            CHECK_U64(module->table_base, 0);
+        }
+        modules_close(&modules);
+    }
+    CHECK(failed);
+    dlclose(library);
+}
+
 TEST(what_stands_at_a_path_may_be_anything)
 {
     struct modules modules = empty();
