@@ -33,11 +33,14 @@ static bool facts_read(const char *file, struct facts *facts)
     return true;
 }
 
-/* A pprof file says all by itself, and its counts are samples. */
+/* A pprof file says all by itself, and its counts are samples. Only a regular file is looked into:
+ * what is read from a pipe here is missing when the profile itself is read. */
 static bool is_pprof(const char *file)
 {
     char first[2] = "";
-    FILE *stream = strcmp(file, "-") != 0 ? fopen(file, "re") : NULL;
+    struct stat status;
+    bool is_regular = stat(file, &status) == 0 && S_ISREG(status.st_mode);
+    FILE *stream = is_regular && strcmp(file, "-") != 0 ? fopen(file, "re") : NULL;
     if (stream == NULL)
         return false;
     bool is =

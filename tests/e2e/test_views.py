@@ -100,6 +100,39 @@ def test_top_of_threads_and_files():
     expect({f: row[5] for f, row in table.items()} == total, f"{table}")
 
 
+def through_pipes(view_name, *paths):
+    """What a view writes of these files when each comes from a pipe."""
+    writers = [subprocess.Popen(["cat", path], stdout=subprocess.PIPE) for path in paths]
+    descriptors = [writer.stdout.fileno() for writer in writers]
+    try:
+        done = subprocess.run([COMMAND, view_name, *(f"/dev/fd/{fd}" for fd in descriptors)],
+                              pass_fds=descriptors, capture_output=True, text=True, timeout=60)
+    finally:
+        for writer in writers:
+            writer.stdout.close()
+            writer.wait(timeout=60)
+    expect(done.returncode == 0, f"status {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+@test
+def test_pipes_are_read_once():
+    """A profile that comes from a pipe gives what it gives as a file, in full."""
+    directory = private_directory()
+    before, after = (write(directory / f"{i}.folded", made_up(i)) for i in (1, 2))
+    for view_name, *paths in (("top", before), ("top", before, after), ("diff", before, after)):
+        piped = through_pipes(view_name, *paths)
+        expect(piped == view(view_name, *paths), f"{view_name} of {len(paths)}: {piped}")
+    piped = view("top", "/dev/stdin", stdin=before.read_bytes())
+    expect(piped == view("top", before), f"/dev/stdin: {piped}")
+    fifo = directory / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["cp", before, fifo]) as writer:
+        piped = view("top", fifo)
+        expect(piped == view("top", before), f"a FIFO: {piped}")
+        expect(writer.wait(timeout=60) == 0, "all of the FIFO is read")
+
+
 @test
 def test_top_by_thread():
     """A function of two threads is two, each behind its thread's name."""
