@@ -74,8 +74,7 @@ static int candidate_open(struct elf_file *debug, const struct text *path,
 {
     struct arena_mark mark = arena_mark(arena);
     struct elf_section symbols;
-    /* Opening a FIFO or a terminal must not wait; reading it fails, as pread does on both. */
-    int fd = path->cut ? -ENAMETOOLONG : sys_open(path->start, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    int fd = path->cut ? -ENAMETOOLONG : elf_source_open(path->start);
     if (fd < 0)
         return -ENOENT;
     if (elf_file_read(debug, elf_source_file(fd), arena) == 0 &&

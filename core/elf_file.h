@@ -30,6 +30,13 @@ struct elf_source {
     struct elf_pages *pages; /* of a file: through kept pages; NULL: without */
 };
 
+/*
+ * Opens the file at PATH for reading, without waiting for anything. The descriptor, which the
+ * caller closes, or -errno. What is known to be no regular file is not opened, since that may have
+ * effects: a device does something, who waits for a reader of a FIFO goes on.
+ */
+int elf_source_open(const char *path);
+
 struct elf_source elf_source_file(int fd);
 struct elf_source elf_source_memory(const void *memory, uint64_t bytes);
 

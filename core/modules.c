@@ -274,15 +274,6 @@ static void prepare_vdso(struct modules *modules, struct module *module)
                                                  modules->arena) == 0;
 }
 
-/* Is what stands at PATH no regular file? That is not opened, since it may have effects: a device
- * does something, who waits for a reader of a FIFO goes on. Where it can't be told: no. */
-static bool is_special(const char *path)
-{
-    struct stat status;
-    return sys4(SYS_newfstatat, AT_FDCWD, path, &status, 0) == 0 &&
-           (status.st_mode & S_IFMT) != S_IFREG;
-}
-
 /* Opens PATH for the module if its file is there. IS_LINK: by a link of the kernel's to what
  * is mapped. */
 static bool file_open(struct modules *modules, struct module *module, const char *path,
@@ -290,10 +281,7 @@ static bool file_open(struct modules *modules, struct module *module, const char
 {
     struct stat status;
     struct elf_file elf;
-    if (is_special(path))
-        return false;
-    /* By now it may be a FIFO that nobody writes to. */
-    int fd = sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    int fd = elf_source_open(path);
     if (fd < 0)
         return false;
     struct elf_source source = elf_source_file(fd);

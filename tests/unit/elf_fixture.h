@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +73,23 @@ static inline void fixture_write(const char *name, const void *bytes, size_t cou
 static inline void fixture_text(const char *name, const char *text)
 {
     fixture_write(name, text, strlen(text));
+}
+
+/* From now on opens of that file of the directory are noticed, until fixture_was_opened(). */
+static inline int fixture_watch_opens(const char *name)
+{
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    REQUIRE(watch >= 0 && inotify_add_watch(watch, fixture_path(name), IN_OPEN) >= 0);
+    return watch;
+}
+
+static inline bool fixture_was_opened(int watch)
+{
+    char event[512];
+    ssize_t got = read(watch, event, sizeof event);
+    bool none = got == -1 && errno == EAGAIN;
+    close(watch);
+    return !none;
 }
 
 /* Starts a shell command in the directory whose output is read line by line. */

@@ -117,13 +117,15 @@ TEST(a_file_without_symbols_is_passed_over)
     CHECK_STR(found(), ".debug/app");
 }
 
-/* A pipe would keep its reader waiting; a directory cannot be read. */
+/* A pipe would keep its reader waiting, or let its writer go on; a directory cannot be read. */
 TEST(what_is_no_file_is_passed_over)
 {
     split("sha1");
     REQUIRE(fixture_run("objcopy --add-gnu-debuglink=app.debug app && mkdir .debug && "
                         "mv app.debug .debug && mkfifo app.debug"));
+    int watch = fixture_watch_opens("app.debug");
     CHECK_STR(found(), ".debug/app.debug");
+    CHECK(!fixture_was_opened(watch));
     REQUIRE(fixture_run("rm app.debug && mkdir app.debug"));
     CHECK_STR(found(), ".debug/app.debug");
     REQUIRE(fixture_run("rmdir app.debug"));
