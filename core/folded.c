@@ -20,6 +20,7 @@ struct folding {
     struct outfile *out;
     struct arena *scratch;
     struct name_tree *tree; /* NULL: nothing was merged, frames are the profile's own */
+    uint32_t *heads;        /* by node, see heads_find; NULL: not known */
 
     uint64_t *total_ns;    /* by node of the merged tree: with all below it */
     uint32_t *first_child; /* behind the last node: the first root */
@@ -72,14 +73,35 @@ static void frames_put(const struct folding *folding, const struct profile *prof
     }
 }
 
+/* Notes for each node that is deep enough its ancestor at half of SHORT_FRAMES, where a line that
+ * has the ends alone leaves off: to walk there from each leaf would take as many steps as there are
+ * frames that are left out. */
+static void heads_find(struct folding *folding, const struct profile *profile)
+{
+    folding->heads = NULL;
+    if (profile->depth_max <= SHORT_FRAMES)
+        return;
+    uint32_t count = profile_node_count(profile);
+    folding->heads = arena_alloc_array(folding->scratch, count, sizeof *folding->heads);
+    for (uint32_t i = 0; folding->heads != NULL && i < count; i++) {
+        const struct profile_node *node = profile_node_at(profile, i);
+        if (node->depth == SHORT_FRAMES / 2)
+            folding->heads[i] = i;
+        else if (node->depth > SHORT_FRAMES / 2)
+            folding->heads[i] = folding->heads[node->parent];
+    }
+}
+
 static void line_put(const struct folding *folding, const struct profile *profile, uint32_t index,
                      uint64_t count)
 {
-    const struct profile_node *leaf = profile_node_at(profile, index);
+    const struct profile_node *leaf = profile_node_at(profile, index), *head = leaf;
     if (leaf->depth <= SHORT_FRAMES || folding->out->bytes < WHOLE_BYTES) {
         frames_put(folding, profile, leaf, 0, leaf->depth);
     } else {
-        frames_put(folding, profile, leaf, 0, SHORT_FRAMES / 2);
+        if (folding->heads != NULL)
+            head = profile_node_at(profile, folding->heads[index]);
+        frames_put(folding, profile, head, 0, SHORT_FRAMES / 2);
         outfile_put(folding->out, ";" FOLDED_LEFT_OUT, sizeof FOLDED_LEFT_OUT);
         frames_put(folding, profile, leaf, leaf->depth - SHORT_FRAMES / 2, SHORT_FRAMES / 2);
     }
@@ -199,9 +221,11 @@ int folded_write(const struct named_profile *named, struct outfile *out, struct 
     if (name_tree_make(&tree, named, scratch))
         folding.tree = &tree;
     if (folding.tree != NULL && totals_sum(&folding) && siblings_link(&folding)) {
+        heads_find(&folding, &tree.merged);
         tree_write(&folding);
     } else {
         folding.tree = NULL;
+        heads_find(&folding, named->profile);
         nodes_write(&folding);
     }
     arena_release(scratch, mark);
