@@ -50,6 +50,8 @@ _Noreturn static void damaged(const struct reading *reading, const char *what)
 
 /* ---- the file ---- */
 
+/* One gzip member is one profile: the messages of two, one behind the other, are none, since the
+ * second would take its names from the strings of the first. */
 static uint8_t *unpack(const struct reading *reading, const char *bytes, size_t length,
                        size_t *unpacked)
 {
@@ -70,6 +72,10 @@ static uint8_t *unpack(const struct reading *reading, const char *bytes, size_t 
     if (result != Z_STREAM_END)
         view_fail("%s: a damaged gzip file%s", reading->file,
                   result == Z_BUF_ERROR ? ": its end is missing" : "");
+    if (stream.avail_in > 0)
+        view_fail("%s: more follows behind the end of the profile; files that were joined are to "
+                  "be named one by one",
+                  reading->file);
     return memory;
 }
 

@@ -289,6 +289,10 @@ def damaged_files_cost_a_line():
     damaged.write_bytes(gzip.compress(b"not one"))
     told = view("top", damaged, status=1)
     expect(told.startswith(f"selfsample: {damaged}: not a pprof profile"), told)
+    for behind in (whole, b"\0"):
+        damaged.write_bytes(whole + behind)
+        told = view("top", damaged, status=1)
+        expect("more follows behind the end" in told and told.count("\n") == 1, told)
     chance, text = random.Random(7), gzip.decompress(whole)
     for _ in range(150):
         wrong = bytearray(text)
