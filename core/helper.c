@@ -27,8 +27,10 @@
 #define STATUS_STUCK     3
 #define NICE_WANTED      (-10)
 #define APART_WAIT_NS    200000000
-#define SLICE_NS         100000u /* asks the scheduler for prompt, short turns (Linux 6.12) */
-#define CLOSE_RANGE_CALL 436     /* since Linux 5.9; older headers lack the name */
+#define THREAD_WAIT_NS   10000000000ull
+#define THREAD_PART_NS   20000000 /* between looks whether it has ended */
+#define SLICE_NS         100000u  /* asks the scheduler for prompt, short turns (Linux 6.12) */
+#define CLOSE_RANGE_CALL 436      /* since Linux 5.9; older headers lack the name */
 
 #define FLAGS_APART                                                                                \
     (CLONE_VM | CLONE_SETTLS | CLONE_UNTRACED | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
@@ -301,20 +303,32 @@ static int task_make(struct helper *helper)
     return pid < 0 ? (int)pid : 0;
 }
 
-/* A thread that can't have a file table of its own ends at once. 0 or -errno. */
+/* What the thread says of being apart. 0: it has said nothing within the time, or ended before. */
+static uint32_t apart_answer(const struct helper *helper)
+{
+    const struct timespec part = {0, THREAD_PART_NS};
+    uint64_t end_ns = sys_clock_ns(CLOCK_MONOTONIC) + THREAD_WAIT_NS;
+    while (__atomic_load_n(&helper->is_apart, __ATOMIC_ACQUIRE) == 0 &&
+           __atomic_load_n(&helper->tid, __ATOMIC_ACQUIRE) != 0 &&
+           sys_clock_ns(CLOCK_MONOTONIC) < end_ns)
+        sys4(SYS_futex, &helper->is_apart, FUTEX_WAIT, 0, &part);
+    return __atomic_load_n(&helper->is_apart, __ATOMIC_ACQUIRE);
+}
+
+/* A thread that can't have a file table of its own ends at once; one that gets no processor may
+ * come to it later. 0 or -errno. */
 static int thread_make(struct helper *helper)
 {
     helper->kind = HELPER_THREAD;
     int result = task_make(helper);
     if (result != 0)
         return result;
-    uint32_t found;
-    while ((found = __atomic_load_n(&helper->is_apart, __ATOMIC_ACQUIRE)) == 0)
-        sys4(SYS_futex, &helper->is_apart, FUTEX_WAIT, 0, NULL);
-    if (found == 1)
+    uint32_t found = apart_answer(helper);
+    if (found == 1 || (found == 0 && __atomic_load_n(&helper->tid, __ATOMIC_ACQUIRE) != 0))
         return 0;
-    helper_wait_end(helper, UINT64_MAX / 2);
-    return (int)found;
+    if (!helper_wait_end(helper, THREAD_WAIT_NS))
+        helper->memory = NULL; /* it may still run on it */
+    return found != 0 ? (int)found : -ESRCH;
 }
 
 int helper_start(struct helper *helper, enum helper_kind wanted, void (*run)(void *context),

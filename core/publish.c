@@ -72,8 +72,11 @@ static int out_ready(struct publisher *publisher)
         outfile_close(publisher->out);
     else if ((publisher->out = arena_alloc(&publisher->arena, sizeof *publisher->out)) == NULL)
         return -ENOMEM;
-    if (config_has_places(&publisher->session->config) && publisher->places == NULL)
+    if (config_has_places(&publisher->session->config) && publisher->places == NULL) {
         publisher->places = arena_alloc(&publisher->arena, sizeof *publisher->places);
+        if (publisher->places != NULL)
+            publisher->places->fd = -1; /* there may be a giving up before it is begun */
+    }
     char name[OUTPATH_BYTES];
     struct text path = text_over(name, sizeof name);
     bool numbered =

@@ -26,19 +26,26 @@ static int in_child(int (*act)(void))
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
-/* From now on the call NUMBER is answered with ERROR. 0, or -1 where there are no filters. */
-__attribute__((unused)) static int refuse(unsigned number, unsigned error)
+/* From now on ACTION, one of seccomp's, is taken at the call NUMBER. 0, or -1 where there are no
+ * filters. */
+__attribute__((unused)) static int filter_call(unsigned number, unsigned action)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, action),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof code / sizeof *code, code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return -1;
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* From now on the call NUMBER is answered with ERROR. */
+__attribute__((unused)) static int refuse(unsigned number, unsigned error)
+{
+    return filter_call(number, SECCOMP_RET_ERRNO | error);
 }
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "arch_fixture.h"
 #include "check.h"
+#include "refusal.h"
 #include "sys.h"
 
 #define SECOND_NS 1000000000ull
@@ -398,6 +399,41 @@ TEST(a_thread_is_apart_where_it_can_be)
     helper_free(&helper);
     unsigned char resident;
     CHECK(mincore(memory, 4096, &resident) == -1 && errno == ENOMEM);
+}
+
+/* SIGALRM ends a test that waits for ever. */
+TEST(one_that_never_comes_apart_is_not_waited_for_for_ever)
+{
+    helper = (struct helper){0};
+    alarm(20);
+    helper_wait_apart(&helper);
+    alarm(0);
+    CHECK_U64(helper.is_apart, 0);
+}
+
+static void do_nothing(void *unused)
+{
+    (void)unused;
+}
+
+static int start_where_it_is_killed(void)
+{
+    if (filter_call(SYS_unshare, SECCOMP_RET_KILL_THREAD) != 0)
+        return 77;
+    alarm(8);
+    helper = (struct helper){0};
+    int result = helper_start(&helper, HELPER_THREAD, do_nothing, NULL, HELPER_STDERR_STAYS);
+    return result == -ESRCH && helper.memory == NULL ? 0 : 1;
+}
+
+TEST(a_thread_that_is_killed_before_it_is_apart_is_not_waited_for)
+{
+    if (HELPER_IS_A_STRANGER)
+        SKIP("the thread sanitizer does not survive in a task of that kind");
+    int status = in_child(start_where_it_is_killed);
+    if (status == 77)
+        SKIP("no seccomp filters here");
+    CHECK_I64(status, 0);
 }
 
 static void use_cpu(void *context)
