@@ -8,9 +8,10 @@
 #include "arch.h"
 #include "arena.h"
 
-#define CHUNK_SYMBOLS 2730u /* 64 KiB, nearly */
-#define READ_BYTES    256u  /* of a name at a time; nearly all end within the first */
-#define CUT_MARK      "[cut]"
+#define CHUNK_SYMBOLS   2730u                /* 64 KiB, nearly */
+#define TABLE_BYTES_MAX (256u * 1024 * 1024) /* eleven million symbols; more are nobody's */
+#define READ_BYTES      256u /* of a name at a time; nearly all end within the first */
+#define CUT_MARK        "[cut]"
 
 static int sections_read(struct elf_symtab *symtab, struct arena *arena)
 {
@@ -30,7 +31,7 @@ int elf_symtab_open(struct elf_symtab *symtab, const struct elf_file *file,
 {
     *symtab = (struct elf_symtab){.file = file};
     if (!elf_section_find_kind(file, kind, &symtab->symbols) || !symtab->symbols.in_file ||
-        symtab->symbols.compressed ||
+        symtab->symbols.compressed || symtab->symbols.bytes > TABLE_BYTES_MAX ||
         !elf_section_read(file, symtab->symbols.link, &symtab->names) || !symtab->names.in_file ||
         symtab->names.compressed)
         return -ENOENT;

@@ -49,7 +49,7 @@ struct elf_symtab {
 
 /*
  * Opens the table of that kind (SYMTAB or DYNSYM). 0; -ENOENT where the file has none, or none that
- * makes sense; -ENOMEM. ARENA gives 64 KiB and 72 bytes a section.
+ * makes sense, as one of more than 256 MB; -ENOMEM. ARENA gives 64 KiB and 72 bytes a section.
  */
 int elf_symtab_open(struct elf_symtab *symtab, const struct elf_file *file,
                     enum elf_section_kind kind, struct arena *arena);

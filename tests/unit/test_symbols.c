@@ -2,6 +2,7 @@
  */
 #include "symbols.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <time.h>
 
@@ -255,6 +256,25 @@ TEST(files_without_the_table)
     resolve(fixture_path("stripped.so"), SYMBOLS_SYMTAB, &request, 1, -ENOENT);
     REQUIRE(fixture_run("${CC:-cc} -nostdlib -static -Wl,-e,f -o static made.s"));
     resolve(fixture_path("static"), SYMBOLS_DYNSYM, &request, 1, -ENOENT);
+}
+
+/* A sparse file, which costs its maker nothing, would keep its reader for hours. */
+TEST(a_table_of_any_size_is_not_read)
+{
+    struct symbol_request request = {.vaddr = 0x1000};
+    size_t bytes;
+    REQUIRE(assemble(".text\n.globl f\nf: ret\n"));
+    uint8_t *file = fixture_load(fixture_path("made.so"), &bytes);
+    Elf64_Ehdr *header = (Elf64_Ehdr *)file;
+    Elf64_Shdr *sections = (Elf64_Shdr *)(file + header->e_shoff);
+    uint64_t table_bytes = (256u << 20) + sizeof(Elf64_Sym);
+    for (unsigned i = 0; i < header->e_shnum; i++)
+        if (sections[i].sh_type == SHT_SYMTAB)
+            sections[i].sh_size = table_bytes;
+    fixture_write("sparse.so", file, bytes);
+    free(file);
+    REQUIRE(truncate(fixture_path("sparse.so"), (off_t)(bytes + table_bytes)) == 0);
+    resolve(fixture_path("sparse.so"), SYMBOLS_SYMTAB, &request, 1, -ENOENT);
 }
 
 TEST(half_a_million_symbols_take_well_under_a_second)
