@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from folded import Profile
-from harness import (COMMAND, USER_ID, expect, helpers, main, measured, near_ms, need_root, private_directory,
+from harness import (COMMAND, USER_ID, expect, helpers, main, measured, near_ms, need, need_root, private_directory,
                      program, run, signals_to_helper, test, wait_helper, wait_until)
 
 
@@ -162,6 +162,32 @@ def test_threads_in_a_pause():
     expect(result.status == 0, str(result))
     total = sum(p.total() for p in result.profiles)
     measured(total < 500, f"{total} samples of 2000 in the pause")
+
+
+@test(each=["descriptors", "no pidfd_open", "no pidfd_send_signal"])
+def test_signal_finds_the_helper_alone(how):
+    """The command holds the process, looks who it is, and then signals what it holds: a helper that ended may have
+    left its number to somebody else. Kernels without such descriptors get the plain signal."""
+    log = private_directory() / "calls"
+    trace = [need("strace"), "-o", log, "-e", "trace=pidfd_open,pidfd_send_signal,rt_sigqueueinfo,readlink"]
+    if how != "descriptors":
+        trace += ["-e", f"inject={how.split()[1]}:error=ENOSYS"]
+
+    def steps(pid, helper, go):
+        go(1)
+        asked = subprocess.run([*map(str, trace), str(COMMAND), "snapshot", str(pid)], capture_output=True,
+                               text=True, timeout=60)
+        expect(asked.returncode == 0, str(asked))
+        go(2)
+        go(3)
+        calls = log.read_text()
+        calls = calls[calls.index("pidfd_open"):]
+        expect(calls.startswith(f"pidfd_open({helper}, "), calls)
+        last = "pidfd_send_signal(" if how != "no pidfd_open" else f"rt_sigqueueinfo({helper}, "
+        expect(-1 < calls.find(f'readlink("/proc/{helper}/fd/0"') < calls.find(last), calls)
+        expect(("rt_sigqueueinfo" in calls) == (how != "descriptors"), calls)
+
+    run_phases(steps)
 
 
 @test
