@@ -332,7 +332,8 @@ static void sample_move(struct unwinder *unwinder, const struct unwind_sample *t
     unwinder->sample = (struct unwind_sample){
         .registers = registers,
         .stack = taken->stack + passed,
-        .stack_bytes = passed < taken->stack_bytes ? taken->stack_bytes - passed : 0};
+        .stack_bytes = passed < taken->stack_bytes ? taken->stack_bytes - passed : 0,
+        .time_ns = taken->time_ns};
     unwinder->beyond_copy = false;
     unwinder->unknown_ip = 0;
 }

@@ -222,6 +222,32 @@ TEST(calls_in_made_code_come_and_go)
     modules_close(&modules);
 }
 
+/* As above, of a caller that is guessed after another one, where libunwind does the rest. */
+TEST(calls_in_made_code_come_and_go_for_callers_too)
+{
+    enum unwind_end end;
+    if (fixture_libunwind() == NULL)
+        SKIP("libunwind is not installed");
+    if (!ARCH_FRAME_ENDS_AT_RECORD)
+        SKIP("libunwind can't go on from a guess by frame pointer");
+    uint64_t code = code_without_rules(), outer = code_without_rules();
+    uint8_t *call = (uint8_t *)(uintptr_t)(outer + CALL_1);
+    prepare(fixture_libunwind());
+    unwinder.sample = made_sample(code + 0x800, 0x10010);
+    stack[2] = 0x10020;
+    stack[3] = code + RETURN_1;
+    stack[4] = 0;
+    stack[5] = outer + RETURN_1;
+    CHECK_U64(unwind_by_libunwind(&unwinder, ips, &end), 3);
+    CHECK_U64(ips[2], outer + RETURN_1 - 1);
+    memset(call, ARCH_NOTHING_CODE, ARCH_CALL_LENGTH);
+    unwinder.sample.time_ns = sys_clock_ns(CLOCK_MONOTONIC) + 1;
+    CHECK_U64(unwind_by_libunwind(&unwinder, ips, &end), 2);
+    munmap((void *)(uintptr_t)code, 4096);
+    munmap((void *)(uintptr_t)outer, 4096);
+    modules_close(&modules);
+}
+
 TEST(calls_are_told_from_other_code)
 {
     for (unsigned i = 0; i < sizeof arch_call_cases / sizeof *arch_call_cases; i++)
