@@ -21,10 +21,10 @@ struct arena;
 #define DEMANGLE_STACK_BYTES  (4u * 1024 * 1024)
 
 /*
- * The text to show for a symbol's name: demangled, and fit to be a frame of a folded line: ';'
- * became
- * ':' and control characters '_'. It is MANGLED itself or a new string in NAMES; SCRATCH is given
- * back. Where NAMES is full, a name that is not fit as it is becomes "[no memory for this name]".
+ * The text to show for a symbol's name: demangled, and fit to be a frame of a folded line, with ':'
+ * for ';' and '_' for control characters. It is MANGLED itself or a new string in NAMES; SCRATCH is
+ * given back. Where NAMES is full, a name that is not fit as it is becomes "[no memory for this
+ * name]".
  */
 const char *demangle(const char *mangled, struct arena *names, struct arena *scratch);
 

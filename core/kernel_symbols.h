@@ -40,7 +40,7 @@ struct kernel_symbols {
     struct kernel_symbols_paths paths;
     enum kernel_symbols_state state;
     bool shared;                        /* what is read may be left for other processes */
-    struct arena arena;                 /* of the table while it is built, 8 MB at most */
+    struct arena arena;                 /* of the table while it is built, 15 MB at most */
     struct kernel_symbols_build *build; /* while READING */
     struct kernel_table table;          /* once READY */
 };
