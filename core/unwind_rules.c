@@ -182,7 +182,7 @@ static enum step step_register(struct walk *walk, struct cfi_rule rule)
 {
     if (rule.words == 0 || walk->registers == NULL)
         return STEP_HAND_OVER;
-    return step_to(walk, walk->registers[rule.base],
+    return step_to(walk, arch_return_address(walk->registers[rule.base]),
                    walk->place.sp + (uint64_t)(int64_t)rule.offset, walk->place.fp);
 }
 

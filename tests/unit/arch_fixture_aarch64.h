@@ -56,6 +56,27 @@ static const uint8_t arch_call_code[] = {0xfe, 0xff, 0xff, 0x97};
     ".cfi_endproc\n"                                                                               \
     ".skip 512, 0\n"
 
+/* A function that keeps its return address in a register, which has DWARF's number 9; at kept_here
+ * it is there. */
+#define ARCH_KEPT_CODE                                                                             \
+    ".text\n.align 2\n.globl kept_here\n"                                                          \
+    "kept:\n"                                                                                      \
+    ".cfi_startproc\n"                                                                             \
+    "mov x9, x30\n"                                                                                \
+    ".cfi_register 30, 9\n"                                                                        \
+    "kept_here: nop\n"                                                                             \
+    "ret x9\n"                                                                                     \
+    ".cfi_endproc\n"
+
+/* A return address as this very processor signs it; the same where it signs nothing. */
+static inline uint64_t arch_signed(uint64_t address)
+{
+    register uint64_t x17 __asm__("x17") = address;
+    register uint64_t x16 __asm__("x16") = 0x1234; /* what is signed with it */
+    __asm__("hint #8" : "+r"(x17) : "r"(x16));     /* pacia1716 */
+    return x17;
+}
+
 /* A function that aligns its stack, and whose frame is found by a register that its callees save.
  */
 #define ARCH_ALIGNED_REGISTER "x19"

@@ -50,6 +50,25 @@ static const uint8_t arch_call_code[] = {0xe8};
     ".cfi_endproc\n"                                                                               \
     ".skip 512, 0x90\n"
 
+/* A function that keeps its return address in a register, which has DWARF's number 9; at kept_here
+ * it is there. */
+#define ARCH_KEPT_CODE                                                                             \
+    ".text\n.globl kept_here\n"                                                                    \
+    "kept:\n"                                                                                      \
+    ".cfi_startproc\n"                                                                             \
+    "popq %r9\n"                                                                                   \
+    ".cfi_adjust_cfa_offset -8\n"                                                                  \
+    ".cfi_register 16, 9\n"                                                                        \
+    "kept_here: nop\n"                                                                             \
+    "jmp *%r9\n"                                                                                   \
+    ".cfi_endproc\n"
+
+/* A return address as the processor may sign it: this one does not. */
+static inline uint64_t arch_signed(uint64_t address)
+{
+    return address;
+}
+
 /* A function that aligns its stack, and whose frame is found by a register that its callees save.
  */
 #define ARCH_ALIGNED_REGISTER "rbx"

@@ -1,7 +1,7 @@
 /* cfi_rule on instructions for AArch64, written by hand from DWARF's and Arm's tables. */
 #include "cfi_rule.h"
 
-#include "arch.h"
+#include "arch_fixture.h"
 #include "cfi_rule_fixture.h"
 
 /* What every CIE of AArch64 begins with: CFA = sp; the return address is in x30. */
@@ -95,11 +95,7 @@ TEST(roots)
  * behind it unchanged, whatever it is. */
 TEST(signatures_are_taken_off)
 {
-    uint64_t address = (uint64_t)(uintptr_t)rule_at, context = 0x1234;
-    register uint64_t x17 __asm__("x17") = address;
-    register uint64_t x16 __asm__("x16") = context;
-    __asm__("hint #8" : "+r"(x17) : "r"(x16)); /* pacia1716 */
-    uint64_t is_signed = x17;
+    uint64_t address = (uint64_t)(uintptr_t)rule_at, is_signed = arch_signed(address);
     CHECK_U64(arch_return_address(address), address);
     CHECK_U64(arch_return_address(is_signed), address);
     if (is_signed == address)

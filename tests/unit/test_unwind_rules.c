@@ -98,6 +98,27 @@ TEST(a_frame_that_begins_at_a_saved_register)
     modules_close(&modules);
 }
 
+__asm__(ARCH_KEPT_CODE);
+
+extern const char kept_here[];
+
+/* As in libc's vfork; where the processor signs return addresses, a signed one. */
+TEST(a_return_address_in_a_register)
+{
+    enum unwind_end end;
+    uint64_t words[2] = {0}, registers[ARCH_PERF_REGISTER_COUNT] = {0};
+    uint64_t returns = (uint64_t)(uintptr_t)fixture_outer + 4;
+    const struct unwind_sample sample = {
+        .registers = registers, .stack = (const uint8_t *)words, .stack_bytes = sizeof words};
+    prepare(&no_library);
+    registers[ARCH_PERF_INDEX_IP] = (uint64_t)(uintptr_t)kept_here;
+    registers[ARCH_PERF_INDEX_SP] = (uint64_t)(uintptr_t)words;
+    registers[arch_dwarf_to_perf[9]] = arch_signed(returns);
+    REQUIRE(unwind_stack(&unwinder, &sample, ips, &end) >= 2);
+    CHECK_U64(ips[1], returns - 1);
+    modules_close(&modules);
+}
+
 static uint64_t raise_returns;
 
 static void handler(int signal)
