@@ -19,8 +19,8 @@ struct code_frame {
 
 /* A text, in a chain of those with the same hash. */
 struct kept_text {
-    uint32_t next; /* index, plus 1; 0: the last */
     char text[STACK_TEXT_BYTES];
+    uint32_t next; /* index, plus 1; 0: the last */
 };
 
 int stack_builder_init(struct stack_builder *builder, struct modules *modules,

@@ -40,7 +40,7 @@ struct stack_builder {
     struct unwinder *unwinder;
     struct profile *profile;
     enum config_threads threads; /* how a thread's own frame is made */
-    struct sequence texts;       /* see stack_text */
+    struct sequence texts;       /* each begins with its char[STACK_TEXT_BYTES] */
     uint32_t *text_heads;        /* chains of the texts, by hash */
     const struct labels *labels; /* NULL: none */
     struct perf_map *perf_map;   /* names of code made at run time; NULL: none */
