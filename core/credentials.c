@@ -95,17 +95,34 @@ static int ids_take(const struct task_status *wanted)
     return error;
 }
 
-int credentials_take(const struct task_status *wanted)
+static uint32_t load(const uint32_t *word)
 {
-    long dumpable = sys2(SYS_prctl, PR_GET_DUMPABLE, 0);
+    return __atomic_load_n(word, __ATOMIC_SEQ_CST);
+}
+
+/* BEGUN calls had ended before it was seen that the memory is dumpable. So one that comes before it
+ * is set, and would be undone, has been counted by the second look. */
+static void dumpable_restore(const struct undumping *undumping, uint32_t begun)
+{
+    if (load(&undumping->begun) != begun)
+        return;
+    sys2(SYS_prctl, PR_SET_DUMPABLE, 1);
+    if (load(&undumping->begun) != begun)
+        sys2(SYS_prctl, PR_SET_DUMPABLE, 0);
+}
+
+int credentials_take(const struct task_status *wanted, const struct undumping *undumping)
+{
+    uint32_t ended = load(&undumping->ended), begun = load(&undumping->begun);
+    bool restore = begun == ended && sys2(SYS_prctl, PR_GET_DUMPABLE, 0) == 1;
     capabilities_raise();
     /* Else a change of users would drop those that the app may have kept. */
     sys2(SYS_prctl, PR_SET_KEEPCAPS, 1);
     int error = ids_take(wanted);
     sys2(SYS_prctl, PR_SET_KEEPCAPS, 0);
     error = first_error(error, capabilities_lower(wanted));
-    if (dumpable == 1)
-        sys2(SYS_prctl, PR_SET_DUMPABLE, 1);
+    if (restore)
+        dumpable_restore(undumping, begun);
     return error;
 }
 

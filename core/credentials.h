@@ -15,13 +15,20 @@
 
 #include "task_status.h"
 
+/* The app's calls that take "dumpable" away; the hook on prctl counts them. Both are atomic. */
+struct undumping {
+    uint32_t begun, ended;
+};
+
 /*
  * Takes WANTED's users, groups and capabilities; of the latter never more than the caller has. The
  * kernel forgets the signal of the parent's death with it. What a change of users does to the
  * memory's "dumpable", which the app shares, is undone: the app's own change has done it already,
- * and the app may have said something else since. Returns 0, or the first -errno.
+ * and the app may have said something else since. But never over a call of UNDUMPING that comes in
+ * between; one by a raw system call is not seen, and lost if it comes within that time, some us.
+ * Returns 0, or the first -errno.
  */
-int credentials_take(const struct task_status *wanted);
+int credentials_take(const struct task_status *wanted, const struct undumping *undumping);
 
 /* Has the caller any capability? */
 bool credentials_are_privileged(void);

@@ -98,7 +98,7 @@ static void prepare(struct follower *follower)
 static void credentials_follow(struct follower *follower)
 {
     prepare(follower);
-    credentials_take(&follower->seen);
+    credentials_take(&follower->seen, &follower->session->undumping);
     helper_parent_watch(&follower->session->helper);
     /* What is kept of filters is of the beginning. */
     follower->seen.seccomp_mode = follower->taken.seccomp_mode;

@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "config.h"
+#include "credentials.h"
 #include "event.h"
 #include "helper.h"
 #include "labels.h"
@@ -88,6 +89,7 @@ struct session {
     /* said by the app */
     uint32_t finish_wanted; /* enum session_finish: it waits for the file */
     uint32_t follow_asked;  /* how often it has changed credentials */
+    struct undumping undumping;
 
     /* said by both */
     uint32_t hushed; /* seccomp is in force: we make no system call in the app's threads */

@@ -1,7 +1,8 @@
 /*
  * The hooks on the two ways into seccomp, prctl and syscall: from just before the app enters it, no
  * system call of ours is made in its threads, since its filter may kill for it. (libc has no
- * function seccomp; libseccomp calls these two.)
+ * function seccomp; libseccomp calls these two.) That on prctl also counts the calls that make the
+ * memory undumpable, for the helper.
  *
  * Runs in the app's threads. Every other call goes straight on. Leaves errno alone.
  */
@@ -15,6 +16,7 @@
 #include "../core/arch.h"
 
 /* Of linux/prctl.h and linux/seccomp.h. */
+#define PRCTL_DUMPABLE    4
 #define PRCTL_SECCOMP     22
 #define PRCTL_MODE_STRICT 1
 #define PRCTL_MODE_FILTER 2
@@ -57,9 +59,19 @@ static bool enters_by_syscall(long operation, long flags, long filter)
            (operation == SECCOMP_TO_FILTER && filter != 0);
 }
 
+static int undump(prctl_function *real, unsigned long b, unsigned long c, unsigned long d)
+{
+    __atomic_add_fetch(&session.undumping.begun, 1, __ATOMIC_SEQ_CST);
+    int result = real(PRCTL_DUMPABLE, 0, b, c, d);
+    __atomic_add_fetch(&session.undumping.ended, 1, __ATOMIC_SEQ_CST);
+    return result;
+}
+
 int hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
     prctl_function *real = HOOK_REAL(real_prctl, "prctl");
+    if (option == PRCTL_DUMPABLE && a == 0)
+        return undump(real, b, c, d);
     if (__builtin_expect(!enters_by_prctl(option, a, b), 1))
         return real(option, a, b, c, d);
     bool hushed = session_hush(&session);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -15,6 +16,10 @@
 #define USER  65534u
 #define BIND  (1ull << CAP_NET_BIND_SERVICE)
 #define ADMIN (1ull << CAP_SYS_ADMIN)
+
+#define ROUNDS 2000
+
+static struct undumping quiet = {7, 7};
 
 static char directory[] = "/tmp/selfsample-credentials-XXXXXX";
 
@@ -54,7 +59,7 @@ static int in_child(int (*attempt)(void))
 static bool takes(const struct task_status *wanted)
 {
     struct task_status have;
-    if (credentials_take(wanted) != 0)
+    if (credentials_take(wanted, &quiet) != 0)
         return false;
     have = now();
     return task_status_same_credentials(wanted, &have);
@@ -67,7 +72,7 @@ static int become_user(void)
         return 1;
     if (credentials_are_privileged())
         return 2;
-    credentials_take(&root); /* there is no way back */
+    credentials_take(&root, &quiet); /* there is no way back */
     struct task_status have = now();
     return task_status_same_credentials(&wanted, &have) ? 0 : 3;
 }
@@ -130,7 +135,7 @@ static int keep_one(void)
     if (!takes(&wanted))
         return 3;
     wanted = user(BIND | ADMIN);
-    credentials_take(&wanted);
+    credentials_take(&wanted, &quiet);
     return now().permitted == BIND ? 0 : 4;
 }
 
@@ -178,6 +183,56 @@ TEST(the_memory_stays_what_it_was)
         SKIP("not root");
     CHECK_I64(in_child(stay_dumpable), 0);
     CHECK_I64(in_child(stay_undumpable), 0);
+}
+
+/* As the hook on prctl does it. */
+static void *undump(void *context)
+{
+    struct undumping *undumping = context;
+    __atomic_add_fetch(&undumping->begun, 1, __ATOMIC_SEQ_CST);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    __atomic_add_fetch(&undumping->ended, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static int undump_meanwhile(void)
+{
+    struct undumping undumping = {0};
+    struct task_status same = now();
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_t thread;
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+        if (pthread_create(&thread, NULL, undump, &undumping) != 0)
+            return 1;
+        while (i % 2 == 0 && __atomic_load_n(&undumping.begun, __ATOMIC_SEQ_CST) <= (uint32_t)i)
+            ;
+        credentials_take(&same, &undumping);
+        pthread_join(thread, NULL);
+        if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
+            return 2;
+    }
+    return 0;
+}
+
+TEST(what_the_app_makes_undumpable_meanwhile_stays_so)
+{
+    CHECK_I64(in_child(undump_meanwhile), 0);
+}
+
+static int undump_begun(void)
+{
+    const struct undumping begun = {.begun = 1};
+    struct task_status wanted = user(0);
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    return credentials_take(&wanted, &begun) == 0 && prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0
+                                                                                             : 1;
+}
+
+TEST(in_the_midst_of_the_apps_call_nothing_is_set_back)
+{
+    if (geteuid() != 0)
+        SKIP("not root");
+    CHECK_I64(in_child(undump_begun), 0);
 }
 
 static int ask_closed(void)
