@@ -61,11 +61,9 @@ void proc_task_path(char *path, pid_t pid, pid_t tid, const char *file)
     text_put(&text, file);
 }
 
-static int numbers_read(pid_t pid, const char *directory, void (*each)(void *context, int number),
-                        void *context)
+static int numbers_read(const char *path, void (*each)(void *context, int number), void *context)
 {
-    char path[PROC_PATH_BYTES], buffer[4096] __attribute__((aligned(8)));
-    proc_path(path, pid, directory);
+    char buffer[4096] __attribute__((aligned(8)));
     int fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;
@@ -78,10 +76,19 @@ static int numbers_read(pid_t pid, const char *directory, void (*each)(void *con
 
 int proc_tasks_read(pid_t pid, void (*each)(void *context, pid_t tid), void *context)
 {
-    return numbers_read(pid, "/task", each, context);
+    char path[PROC_PATH_BYTES];
+    proc_path(path, pid, "/task");
+    return numbers_read(path, each, context);
 }
 
 int proc_descriptors_read(pid_t pid, void (*each)(void *context, int fd), void *context)
 {
-    return numbers_read(pid, "/fd", each, context);
+    char path[PROC_PATH_BYTES];
+    proc_path(path, pid, "/fd");
+    return numbers_read(path, each, context);
+}
+
+int proc_own_descriptors_read(void (*each)(void *context, int fd), void *context)
+{
+    return numbers_read("/proc/thread-self/fd", each, context);
 }

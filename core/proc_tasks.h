@@ -25,6 +25,10 @@ int proc_tasks_read(pid_t pid, void (*each)(void *context, pid_t tid), void *con
 /* The same for its open descriptors, 0 left out. */
 int proc_descriptors_read(pid_t pid, void (*each)(void *context, int fd), void *context);
 
+/* The same for those of the calling thread, whatever /proc calls it. EACH may close what it is told
+ * of: but for 0, which the directory itself takes if it is free. */
+int proc_own_descriptors_read(void (*each)(void *context, int fd), void *context);
+
 /* Calls EACH for every name that is a number in BYTES bytes of directory entries, as getdents64(2)
  * leaves them at ENTRIES. */
 void proc_tasks_parse(const void *entries, size_t bytes, void (*each)(void *context, pid_t tid),

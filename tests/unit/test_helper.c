@@ -21,7 +21,8 @@
 #include "refusal.h"
 #include "sys.h"
 
-#define SECOND_NS 1000000000ull
+#define SECOND_NS        1000000000ull
+#define CLOSE_RANGE_CALL 436
 
 /* A sanitizer that keeps its own notes of each thread knows nothing of the helper. */
 #if defined(__SANITIZE_THREAD__)
@@ -131,6 +132,34 @@ TEST(it_has_descriptors_of_its_own)
     close(mine);
     close(report[0]);
     close(report[1]);
+}
+
+#define FAR_FD 100
+
+static int far_descriptor_is_closed_without_close_range(void)
+{
+    const struct rlimit few = {FAR_FD / 2, FAR_FD / 2};
+    app_fd = FAR_FD;
+    if (dup2(2, app_fd) != app_fd || setrlimit(RLIMIT_NOFILE, &few) != 0 ||
+        refuse(CLOSE_RANGE_CALL, ENOSYS) != 0)
+        return 77;
+    helper = (struct helper){0};
+    notes = (struct notes){.helper = &helper};
+    if (helper_start(&helper, HELPER_APART, look_around, &notes, HELPER_STDERR_STAYS) != 0 ||
+        !helper_wait_end(&helper, 20 * SECOND_NS))
+        return 1;
+    return notes.app_fd_status == -EBADF && fcntl(app_fd, F_GETFD) >= 0 ? 0 : 2;
+}
+
+/* One that is beyond the limit of today is open, too. */
+TEST(it_closes_descriptors_where_the_kernel_has_no_close_range)
+{
+    if (HELPER_IS_A_STRANGER)
+        SKIP("the thread sanitizer does not survive in a task of that kind");
+    int status = in_child(far_descriptor_is_closed_without_close_range);
+    if (status == 77)
+        SKIP("no such descriptor, or no seccomp filters here");
+    CHECK_I64(status, 0);
 }
 
 /* Runs look_around with a stderr that is the write end of a pipe. */
