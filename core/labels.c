@@ -94,8 +94,21 @@ static bool entry_claim(struct labels *labels, struct label_entry *entry, pid_t 
     return true;
 }
 
+/* What still bears TID is of a thread that has ended: the kernel gives numbers anew. */
+static void former_free(struct labels *labels, pid_t tid)
+{
+    uint32_t used = load(&labels->used);
+    for (uint32_t i = 0; i < used && i < LABEL_ENTRIES; i++) {
+        pid_t former = tid;
+        if (__atomic_load_n(&labels->entries[i].tid, __ATOMIC_RELAXED) == tid)
+            __atomic_compare_exchange_n(&labels->entries[i].tid, &former, 0, false,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    }
+}
+
 struct label_entry *label_entry_take(struct labels *labels, pid_t tid)
 {
+    former_free(labels, tid);
     for (uint32_t i = 0; i < LABEL_ENTRIES; i++) {
         if (!entry_claim(labels, &labels->entries[i], tid))
             continue;

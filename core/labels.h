@@ -70,7 +70,8 @@ uint32_t label_find(struct labels *labels, const char *text);
 /* The text of a label as it was given; "" for LABEL_NONE. LABEL is below LABEL_IDS. */
 const char *label_text(const struct labels *labels, uint32_t label);
 
-/* An entry for the calling thread, TID; NULL where all are in use. */
+/* An entry for the calling thread, TID, which has none: what is TID's is a dead thread's, and given
+ * back. NULL where all are in use. */
 struct label_entry *label_entry_take(struct labels *labels, pid_t tid);
 
 /* Gives an entry back. */

@@ -29,6 +29,30 @@ TEST(a_text_has_one_number)
     CHECK(label_find(&labels, "on") != one);
 }
 
+/* A thread that ended unseen has left its entry; the next of that number comes. Other threads'
+ * entries, before and behind it, stay. */
+TEST(a_number_that_comes_again_has_no_old_label)
+{
+    prepare();
+    struct label_entry *before = label_entry_take(&labels, 41);
+    struct label_entry *dead = label_entry_take(&labels, 42);
+    struct label_entry *behind = label_entry_take(&labels, 43);
+    REQUIRE(before != NULL && dead != NULL && behind != NULL);
+    label_set(&labels, dead, 5, 1000, true);
+    label_entry_free(before); /* the new one gets this place, before the dead one's */
+    struct label_entry *born = label_entry_take(&labels, 42);
+    REQUIRE(born != NULL);
+    label_set(&labels, born, 6, 2000, true);
+    CHECK_U64(label_at(&labels, label_entry_of(&labels, 42), 1500), LABEL_NONE);
+    CHECK_U64(label_at(&labels, label_entry_of(&labels, 42), 2500), 6);
+    label_entry_free(born);
+    CHECK_U64(label_entry_of(&labels, 42), LABEL_NO_ENTRY);
+    CHECK(&labels.entries[label_entry_of(&labels, 43)] == behind);
+    label_entry_take(&labels, 42);
+    label_set(&labels, label_entry_take(&labels, 42), 7, 3000, true);
+    CHECK_U64(label_at(&labels, label_entry_of(&labels, 42), 3500), 7);
+}
+
 /* 62 letters, then a character of two bytes: it goes as a whole. */
 TEST(long_texts_are_cut_at_a_character)
 {
