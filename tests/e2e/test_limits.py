@@ -58,6 +58,14 @@ def test_few_descriptors():
 
 
 @test
+def test_data():
+    """What the library has of zeros fits this, the helper's memory does not."""
+    result = run(program("work"), 1000, 3, limits={resource.RLIMIT_DATA: 7 * MIB})
+    expect(result.status == 3 and not result.profiles, str(result))
+    expect(result.stderr.count(b"\n") == 1 and b"the helper could not be started" in result.stderr, str(result))
+
+
+@test
 def test_no_more_processes():
     """The helper is one; without it there is one line and no profile."""
     need_root()
