@@ -203,8 +203,9 @@ void session_open_asked(struct session *session)
 }
 
 /* Most often it is the first of the process. The helper comes apart from the program meanwhile. */
-void session_open_first(struct session *session)
+int session_open_first(struct session *session)
 {
+    int refusal = 0;
     session->cpu_at_start_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     const struct event_shape shape = {.stack_bytes = FIRST_STACK_BYTES,
                                       .ring_bytes = session->config.rate_hz <= FIRST_RING_RATE_HZ
@@ -215,10 +216,12 @@ void session_open_first(struct session *session)
     if (slot != NULL) { /* else many threads were being made when the last session ended */
         slot->birth.tid = session->first_tid;
         birth_open(session, slot, &shape, 1);
+        refusal = slot->birth.refusal;
     }
     helper_wait_apart(&session->helper);
     if (slot != NULL)
         birth_begin(session, slot);
+    return refusal;
 }
 
 void session_tell_end(struct session *session)

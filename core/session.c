@@ -134,6 +134,17 @@ static void kernel_refusal_tell(struct session *session)
     session->refusal_told = true;
 }
 
+/* The kernel counts timers among the signals that may be pending. The summary, if it is wanted,
+ * tells how many threads have none. */
+static void timer_refusal_tell(struct session *session, int error)
+{
+    if (error != -EAGAIN || !session->traits.by_timer || session->refusal_told)
+        return;
+    tell(session, "selfsample: the kernel refuses timers, of which RLIMIT_SIGPENDING (`ulimit -i`) "
+                  "is too low; threads without one are not in the profile");
+    session->refusal_told = true;
+}
+
 bool session_is_hushed(const struct session *session)
 {
     return __atomic_load_n(&session->hushed, __ATOMIC_RELAXED) != 0;
@@ -223,7 +234,7 @@ int session_start(struct session *session, char *const *environment)
         session->app_pid = 0;
         return result;
     }
-    session_open_first(session);
+    timer_refusal_tell(session, session_open_first(session));
     return 0;
 }
 

@@ -72,14 +72,14 @@ struct session {
     pid_t process_pid; /* whose memory this is; a child by vfork has another */
     struct event_traits traits;
     uint64_t period_ns;
-    uint32_t granted_to;      /* the user that the kernel grants these */
-    bool is_copy;             /* a forked child's, of one whose traits hold for the child as well */
-    int64_t paranoid;         /* kernel.perf_event_paranoid, where kernel samples are refused */
-    bool refusal_told;        /* of kernel samples; a forked child need not say it again */
-    pid_t first_tid;          /* of the thread that started it */
-    bool given_up;            /* its helper is stuck, and lives on in this memory */
-    bool filters_tried;       /* seccomp filters that were there before us bear with our calls */
-    bool had_threads;         /* the process had other threads than the calling one already */
+    uint32_t granted_to; /* the user that the kernel grants these */
+    bool is_copy;        /* a forked child's, of one whose traits hold for the child as well */
+    int64_t paranoid;    /* kernel.perf_event_paranoid, where kernel samples are refused */
+    bool refusal_told;   /* of kernel samples or timers; a forked child need not say it again */
+    pid_t first_tid;     /* of the thread that started it */
+    bool given_up;       /* its helper is stuck, and lives on in this memory */
+    bool filters_tried;  /* seccomp filters that were there before us bear with our calls */
+    bool had_threads;    /* the process had other threads than the calling one already */
     uint64_t cpu_at_start_ns; /* the process's CPU clock */
     uint64_t seed;            /* of the births' lots, see sampling.h */
     uint64_t births;          /* how many have drawn one */
@@ -150,8 +150,9 @@ void session_open_asked(struct session *session);
 void session_tell_end(struct session *session);
 
 /* The event of the thread that starts the session, whose helper has been started. The last thing of
- * all, so that our own start is not the app's time. */
-void session_open_first(struct session *session);
+ * all, so that our own start is not the app's time. Returns 0, or the -errno that it was refused
+ * with; the session goes on. */
+int session_open_first(struct session *session);
 
 /* In a forked child: closes its copies of the descriptors of other threads of the parent, which may
  * have been at their births. */

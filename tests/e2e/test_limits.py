@@ -58,6 +58,15 @@ def test_few_descriptors():
 
 
 @test
+def test_pending_signals():
+    """Timers count as pending signals."""
+    result = run(program("work"), 1000, 3, user=True, limits={resource.RLIMIT_SIGPENDING: 0},
+                 options={"ENGINE": "timer"})
+    expect(result.status == 3 and not result.profiles, str(result))
+    expect(result.stderr.count(b"\n") == 1 and b"RLIMIT_SIGPENDING" in result.stderr, str(result))
+
+
+@test
 def test_data():
     """What the library has of zeros fits this, the helper's memory does not."""
     result = run(program("work"), 1000, 3, limits={resource.RLIMIT_DATA: 7 * MIB})
