@@ -43,6 +43,9 @@ PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 USER_ID = 65534
 USER_MEMLOCK_BYTES = 8 << 20
 
+# Ignored under nohup, and then in all that is run from here.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 
 class Failure(Exception):
     """What the test checks does not hold."""

@@ -283,19 +283,26 @@ TEST(a_debug_frame_by_hand)
     CHECK_U64(fde.instructions, 64);
 }
 
+/* Reads a CIE of 32 bytes with these augmentation LETTERS, and the five bytes of TAIL behind them.
+ */
+static bool cie_with(const char *letters, const char *tail, struct cfi_cie *cie)
+{
+    uint8_t bytes[32] = {28, 0, 0, 0, 0, 0, 0, 0, 1};
+    size_t length = strlen(letters) + 1;
+    memcpy(bytes + 9, letters, length);
+    memcpy(bytes + 9 + length, tail, 5);
+    struct cfi_bytes from = {bytes, sizeof bytes, 0, false};
+    struct cfi_entry entry;
+    CHECK(cfi_entry_read(&from, 0, &entry));
+    return cfi_cie_read(&from, &entry, cie);
+}
+
 TEST(augmentations_that_are_not_known_are_refused)
 {
     static const char *const letters[] = {"eh", "zX", "R", "zRx"};
     for (size_t i = 0; i < 4; i++) {
-        uint8_t bytes[32] = {28, 0, 0, 0, 0, 0, 0, 0, 1};
-        size_t length = strlen(letters[i]) + 1;
-        memcpy(bytes + 9, letters[i], length);
-        memcpy(bytes + 9 + length, "\x01\x78\x10\x01\x1b", 5);
-        struct cfi_bytes from = {bytes, sizeof bytes, 0, false};
-        struct cfi_entry entry;
         struct cfi_cie cie;
-        REQUIRE(cfi_entry_read(&from, 0, &entry));
-        CHECK(!cfi_cie_read(&from, &entry, &cie));
+        CHECK(!cie_with(letters[i], "\x01\x78\x10\x01\x1b", &cie));
     }
 }
 
@@ -305,17 +312,10 @@ TEST(augmentations_of_aarch64_are_taken)
 {
     static const char *const letters[] = {"zRB", "zBR", "zRG", "zRBG"};
     for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
-        uint8_t bytes[32] = {28, 0, 0, 0, 0, 0, 0, 0, 1};
-        size_t length = strlen(letters[i]) + 1;
-        memcpy(bytes + 9, letters[i], length);
-        memcpy(bytes + 9 + length, "\x04\x78\x1e\x01\x1b", 5);
-        struct cfi_bytes from = {bytes, sizeof bytes, 0, false};
-        struct cfi_entry entry;
         struct cfi_cie cie;
-        REQUIRE(cfi_entry_read(&from, 0, &entry));
-        REQUIRE(cfi_cie_read(&from, &entry, &cie));
+        REQUIRE(cie_with(letters[i], "\x04\x78\x1e\x01\x1b", &cie));
         CHECK_U64(cie.fde_encoding, 0x1b);
-        CHECK_U64(cie.instructions, 9 + length + 5);
+        CHECK_U64(cie.instructions, 9 + strlen(letters[i]) + 1 + 5);
         CHECK(!cie.signal_frame);
     }
 }

@@ -6,19 +6,14 @@
 #include <sys/mman.h>
 
 #include "elf_fixture.h"
+
+#include "builder_fixture.h"
 #include "kernel_symbols.h"
 
-static struct arena arena, names_arena, scratch;
-static struct app_memory memory;
-static struct modules modules;
-static struct unwinder unwinder;
-static struct profile profile;
-static struct stack_builder builder;
+static struct arena scratch;
 static struct kernel_symbols kernel;
 static struct frame_names names;
 static uint32_t progress;
-
-static const struct unwind_library no_library;
 
 static uint64_t address_of(const void *at)
 {
@@ -35,15 +30,7 @@ static void prepare(void)
                                           .boot_id = fixture_path("boot_id"),
                                           .modules = fixture_path("modules"),
                                           .cache_directory = "/nonexistent"};
-    arena_destroy(&arena);
-    arena_destroy(&names_arena);
-    app_memory_init(&memory, &arena);
-    modules_init(&modules, &arena, &memory, 0);
-    REQUIRE(modules_scan(&modules) == 0);
-    unwinder_init(&unwinder, &no_library, &modules, &memory, &arena);
-    profile_init(&profile, &arena);
-    REQUIRE(stack_builder_init(&builder, &modules, &unwinder, &profile, CONFIG_THREADS_NAME,
-                               &arena) == 0);
+    builder_prepare();
     kernel_symbols_init(&kernel, &paths);
     progress = 0;
 }

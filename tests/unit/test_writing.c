@@ -1,6 +1,8 @@
 /* writing: a profile into a file, in each format; none where there is nothing to count. */
 #include "elf_fixture.h"
 
+#include "builder_fixture.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,17 +11,10 @@
 
 #define PERIOD_NS 1000000u
 
-static struct arena arena, names_arena;
-static struct app_memory memory;
-static struct modules modules;
-static struct unwinder unwinder;
-static struct profile profile;
-static struct stack_builder builder;
 static struct kernel_symbols kernel;
 static struct session session;
 static struct outfile out;
 
-static const struct unwind_library no_library;
 static const struct kernel_symbols_paths no_paths = {.kallsyms = "/nonexistent",
                                                      .boot_id = "/nonexistent",
                                                      .modules = "/nonexistent",
@@ -28,15 +23,7 @@ static const struct kernel_symbols_paths no_paths = {.kallsyms = "/nonexistent",
 /* A profile of two stacks in this process, of WEIGHT_NS each. */
 static void prepare(uint64_t weight_ns)
 {
-    arena_destroy(&arena);
-    arena_destroy(&names_arena);
-    app_memory_init(&memory, &arena);
-    modules_init(&modules, &arena, &memory, 0);
-    REQUIRE(modules_scan(&modules) == 0);
-    unwinder_init(&unwinder, &no_library, &modules, &memory, &arena);
-    profile_init(&profile, &arena);
-    REQUIRE(stack_builder_init(&builder, &modules, &unwinder, &profile, CONFIG_THREADS_NAME,
-                               &arena) == 0);
+    builder_prepare();
     kernel_symbols_init(&kernel, &no_paths);
     session.period_ns = PERIOD_NS;
     session.config.unit = CONFIG_UNIT_SAMPLES;
