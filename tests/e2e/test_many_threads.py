@@ -73,9 +73,6 @@ def test_short_threads_add_up_to_the_clock(command):
     clock_ms = (end_ns - start_ns) / 1e6
     near_ms(result.profile.total() / 1000, clock_ms - float(own_s) * 1000, clock_ms * 0.03 + 3,
             "sum against the CPU clock")
-    if command[0] == "burners":  # else chance may have given it to the samples
-        ends = result.profile.sum_where(lambda stack: stack[1:] == ("[thread end]",))
-        measured(ends > 0, "nothing for the ends of 200 threads")
 
 
 main()
