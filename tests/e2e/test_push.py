@@ -3,6 +3,7 @@
 
 import base64
 import contextlib
+import gzip
 import json
 import os
 import socket
@@ -178,6 +179,40 @@ def what_is_refused_or_damaged():
     expect(sorted(os.listdir(directory)) == [".hidden.pb.gz", "bad.pb.gz.refused", "link.pb.gz",
                                              "other.txt", "torn.pb.gz.refused"],
            os.listdir(directory))
+
+
+@test
+def numbers_that_are_bytes():
+    """A field of the wrong kind makes its file damaged, and those behind it are sent."""
+    directory = private_directory()
+    time_nanos = bytes([9 << 3 | 2, 1, 65])
+    (directory / "a.pb.gz").write_bytes(gzip.compress(b"\x32\0" + time_nanos))
+    os.utime(directory / "a.pb.gz", (1, 1))
+    body = profile_into(directory, "b.pb.gz")
+    with Server() as server:
+        said = push(directory, server.url)
+        expect(server.accepted() == [body], "the other one")
+    expect(said.count("\n") == 1 and "a.pb.gz: not a pprof file" in said, said)
+
+
+@test
+def what_cannot_be_put_away_is_sent_once():
+    """A directory stands where the file is to be kept: one line, and the files behind it go on."""
+    directory, kept = private_directory(), private_directory()
+    first = profile_into(directory, "a.pb.gz")
+    os.utime(directory / "a.pb.gz", (1, 1))
+    (kept / "a.pb.gz" / "a.pb.gz").mkdir(parents=True)
+    second = profile_into(directory, "b.pb.gz", 2)
+    with Server() as server, pushing("--keep", kept, directory, server.url) as end:
+        wait_for(lambda: (kept / "b.pb.gz").exists(), "the second")
+        third = profile_into(directory, "c.pb.gz", 3)
+        wait_for(lambda: (kept / "c.pb.gz").exists(), "the third")
+        (kept / "a.pb.gz" / "a.pb.gz").rmdir()
+        (kept / "a.pb.gz").rmdir()
+        wait_for(lambda: not list(directory.iterdir()), "an empty directory")
+        said = end()
+    expect(server.accepted() == [first, second, third], f"{len(server.requests)} requests")
+    expect(said.count("\n") == 1 and "a.pb.gz: " in said and "it stays where it is" in said, said)
 
 
 @test
