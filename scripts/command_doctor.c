@@ -31,6 +31,6 @@ void view_doctor(struct view_options *options, char **command, size_t count)
     trial_examine();
     if (count != 0)
         program_examine(command[0]);
-    fflush(stdout);
+    view_stdout_finish();
     exit(worst == HEALTH_NO ? STATUS_FAILED : 0);
 }

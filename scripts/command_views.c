@@ -236,6 +236,14 @@ static double number_of(const char *option, const char *text, double least, doub
     return number;
 }
 
+static size_t count_of(const char *option, const char *text, double least, double most)
+{
+    double number = number_of(option, text, least, most);
+    if (number != (double)(size_t)number)
+        view_fail("--%s %s: a whole number is wanted", option, text);
+    return (size_t)number;
+}
+
 /* Which of the two words TEXT is. */
 static bool is_second(const char *option, const char *text, const char *first, const char *second)
 {
@@ -279,13 +287,13 @@ static void option_set(const struct view *view, struct view_options *options, in
     }
     switch (found) {
     case OPTION_ROWS:
-        options->rows = (size_t)number_of("rows", value, 0, 1e9);
+        options->rows = count_of("rows", value, 0, 1e9);
         break;
     case OPTION_SORT:
         options->sort = is_second("sort", value, "self", "total") ? SORT_TOTAL : SORT_SELF;
         break;
     case OPTION_ROOTS:
-        options->roots = (size_t)number_of("roots", value, 0, 1000);
+        options->roots = count_of("roots", value, 0, 1000);
         options->roots_are_known = true;
         break;
     case OPTION_CUT:
@@ -295,7 +303,7 @@ static void option_set(const struct view *view, struct view_options *options, in
         options->root = value;
         break;
     case OPTION_COUNT:
-        options->count = (size_t)number_of("count", value, 1, 1e9);
+        options->count = count_of("count", value, 1, 1e9);
         break;
     case 'i':
         options->interval_s = number_of("interval", value, 0.1, 86400);
@@ -360,12 +368,17 @@ static void options_judge(const struct view *view, const struct view_options *op
 const struct view_options view_options_default = {
     .rows = ROWS_SHOWN, .interval_s = 1, .roots = 1, .rate = CONFIG_RATE_HZ, .cut = 0.01};
 
+void view_stdout_finish(void)
+{
+    if (ferror(stdout) || fflush(stdout) != 0)
+        view_fail("stdout: not all was written: %s", strerror(errno));
+}
+
 _Noreturn void view_do(void (*view)(struct view_options *, char **, size_t),
                        struct view_options *options, char **files, size_t count)
 {
     view(options, files, count);
-    if (ferror(stdout) || fflush(stdout) != 0)
-        view_fail("stdout: not all was written: %s", strerror(errno));
+    view_stdout_finish();
     exit(0);
 }
 

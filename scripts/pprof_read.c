@@ -228,8 +228,10 @@ static void value_choose(struct reading *reading, struct view_options *options)
     reading->per = reading->times = 1;
     if (reading->value == ns)
         reading->per = is_us ? 1000 : period_ns;
-    else if (is_us)
-        reading->times = (told_ns != 0 ? told_ns : period_ns) / 1000;
+    else if (is_us) {
+        reading->times = told_ns != 0 ? told_ns : period_ns;
+        reading->per = 1000;
+    }
     if (reading->value == SIZE_MAX)
         view_fail("%s: a pprof profile, but neither of counts nor of nanoseconds", reading->file);
 }
@@ -299,6 +301,13 @@ static bool thread_is_wanted(const struct reading *reading)
            fnmatch(options->thread, reading->path[options->roots - 1]->text, 0) == 0;
 }
 
+/* Of several programs, so that the thread is the second frame. */
+static bool has_programs(const struct reading *reading)
+{
+    const Pprof__Profile *profile = reading->profile;
+    return profile->n_sample != 0 && *label_of(reading, profile->sample[0], "program") != 0;
+}
+
 static void samples_take(struct reading *reading, int side, struct node *base)
 {
     for (size_t i = 0; i < reading->profile->n_sample; i++) {
@@ -337,6 +346,8 @@ void pprof_read(struct stacks *stacks, int side, struct node *base, const struct
         damaged(&reading, "no protocol buffer of that kind");
     tables_make(&reading);
     value_choose(&reading, options);
+    if (!options->roots_are_known && options->roots == 1 && has_programs(&reading))
+        options->roots = 2;
     samples_take(&reading, side, base);
     table_close(&reading.mappings);
     table_close(&reading.locations);

@@ -18,7 +18,6 @@ static const char *title_of(char **files, size_t count)
 void view_convert(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
-    size_t roots = options->roots + view_has_programs(options, count);
     bool is_pprof = strcmp(options->format, "pprof") == 0;
     if (is_pprof && (options->out == NULL || strcmp(options->out, "-") == 0) &&
         isatty(STDOUT_FILENO))
@@ -26,6 +25,7 @@ void view_convert(struct view_options *options, char **files, size_t count)
     stacks_open(&stacks);
     view_read_programs(&stacks, files, count, options);
     stacks_sort(&stacks);
+    size_t roots = options->roots + view_has_programs(options, count);
     FILE *out = view_output_open(options, files, count);
     if (is_pprof)
         pprof_print(out, &stacks, title_of(files, count), options, roots);

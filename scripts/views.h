@@ -69,6 +69,9 @@ void view_live(struct view_options *options, char **process, size_t count);
  * are left out. */
 size_t top_print(const struct stacks *stacks, bool only_new, const struct view_options *options);
 
+/* Ends the process with one line where not all that was printed could be written. */
+void view_stdout_finish(void);
+
 /* Ends the process with one line. */
 _Noreturn void view_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -205,6 +205,10 @@ def convert_to_pprof_and_back():
     both |= {("two", *stack): count for stack, count in made_up(2).items()}
     expect(Pprof(packed).folded(0) == both, "two files")
     expect(parsed(view("convert", "--to", "folded", "--roots", 2, packed)) == both, "both back")
+    threads = {stack[1] for stack in both}
+    listed = {line.split()[-1] for line in view("top", packed).splitlines()[2:]}
+    expect(listed and not threads & listed, f"threads among the functions: {listed}")
+    expect(parsed(view("convert", "--to", "folded", packed)) == both, "without --roots")
     wanted = of_functions(both, roots=2)
     expect(go_top(packed, "samples") == wanted, "go tool pprof of two")
     expect(go_top(packed, "samples", "-tagfocus=program=one") == of_functions(made_up(1)), "label")

@@ -429,6 +429,20 @@ def test_files_that_cannot_be_read():
     expect("directory" in view("merge", directory, status=1), "a directory")
     path = write(directory / "a", {("t", "f"): 1})
     expect("No space" in view("merge", path, "-o", "/dev/full", status=1), "a full disk")
+    for words in (["doctor", "sh"], ["top", path]):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            told = subprocess.run([COMMAND, *words], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, timeout=60, check=False)
+        expect(told.returncode == 1 and told.stderr.startswith("selfsample: stdout: not all was"),
+               f"{words}: {told}")
+
+
+@test
+def test_numbers_that_are_whole():
+    path = write(private_directory() / "a", {("t", "f"): 1})
+    for option in ("--rows", "--roots"):
+        told = view("top", option, "2.7", path, status=1)
+        expect("2.7: a whole number is wanted" in told and told.count("\n") == 1, told)
 
 
 @test
