@@ -92,13 +92,20 @@ static void birth_open_event(struct session *session, struct mailbox_slot *slot,
         birth_open_timer(session, birth);
 }
 
-/* Draws by lot what the birth's event is to be, or that it has none. */
+/*
+ * Draws by lot what the birth's event is to be, or that it has none. Where nobody can settle it, it
+ * must not be passed over; and it has a plain period, which is bearable for as long as it lives,
+ * unless threads come and go so fast that few would be seen then.
+ */
 static void birth_draw(struct session *session, struct birth *birth)
 {
+    bool settles = __atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) == 0;
+    birth->plain = !settles && birth->one_in == 1;
+    if (!settles)
+        birth->one_in = 1;
     uint64_t number = __atomic_fetch_add(&session->births, 1, __ATOMIC_RELAXED);
     uint64_t random = sampling_birth_random(session->seed, number, birth->one_in);
-    if (__atomic_load_n(&session->born_unsettled, __ATOMIC_RELAXED) != 0) {
-        birth->plain = true;
+    if (birth->plain) {
         birth->period_ns = sampling_settled_period_ns(session->period_ns, random);
         return;
     }

@@ -185,5 +185,18 @@ def test_threads_of_the_new_user():
     measured(profile.share("after") > 0.75, f"share of after: {profile.share('after')}")
 
 
+@test(each=(999, 4999))
+def test_short_threads_of_the_new_user(rate):
+    """The kernel lets nobody settle the events of a process that has changed its user."""
+    need_root()
+    result = run(program("births"), 2000, 400, "-", 1000, options={"SUMMARY": "yes", "RATE": rate})
+    expect(result.status == 0, str(result))
+    seen = re.search(rb"\(([0-9.]+) % of its clock\)", result.stderr)
+    expect(seen, str(result))
+    measured(94 < float(seen[1]) < 106, f"{result.stderr}")
+    early, late = (result.profile.share(name) for name in ("early", "late"))
+    measured(abs(early / (early + late) - 0.75) < 0.06, f"early {early}, late {late}")
+
+
 if __name__ == "__main__":
     main()

@@ -1,7 +1,8 @@
 /*
  * argv[1] threads one after the other, each living for argv[2] us of CPU time: the first three
  * quarters in early(), the last one in late(). Says whether mappings or descriptors piled up, and
- * writes how many us the two have had in all into the file argv[3].
+ * writes how many us the two have had in all into the file argv[3] ("-": none). With argv[4] the
+ * process is that user's from the start.
  * Build: -pthread
  */
 #include "burn.h"
@@ -41,6 +42,8 @@ int main(int argc, char **argv)
     pthread_t thread;
 
     life_us = argument(argc, argv, 2, 100);
+    if (argc > 4 && setuid((uid_t)argument(argc, argv, 4, 0)) != 0)
+        return 1;
     for (long i = 0; i < count; i++) {
         if (i == count / 10) {
             maps = mappings_with("");
@@ -55,7 +58,7 @@ int main(int argc, char **argv)
         usleep(20000);
     printf("mappings %s, files %s\n", mappings_with("") - maps > 32 ? "pile up" : "steady",
            entries_of("/proc/self/fd") != files ? "pile up" : "steady");
-    if (argc > 3)
+    if (argc > 3 && argv[3][0] != '-')
         write_burnt(argv[3]);
     return 0;
 }

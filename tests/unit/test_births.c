@@ -56,6 +56,30 @@ TEST(a_thread_posts_its_event)
     event_close(&birth.event);
 }
 
+/* Where the helper may not open events of its own: a plain period, or where threads come fast one
+ * that sees short lives as well; and none is passed over, since it would have none for good. */
+TEST(threads_that_cannot_be_settled_have_events_that_do_without)
+{
+    uint64_t least_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < 64; i++) {
+        struct birth birth;
+        struct session *session = session_or_skip();
+        session->seed = i;
+        session->born_unsettled = 1;
+        session->births_one_in = i < 32 ? 1 : 8;
+        post(session);
+        REQUIRE(mailbox_take(&session->mailbox, 0, &birth));
+        CHECK(birth.plain == (i < 32) && birth.one_in == 1 && !birth.passed_over);
+        CHECK(birth.event.mapping != NULL);
+        if (birth.plain)
+            CHECK(birth.period_ns >= PERIOD_NS / 4 * 3);
+        else if (birth.period_ns < least_ns)
+            least_ns = birth.period_ns;
+        event_close(&birth.event);
+    }
+    CHECK(least_ns < PERIOD_NS / 4);
+}
+
 TEST(a_thread_that_nobody_takes_over_posts_nothing)
 {
     struct session *session = session_or_skip();
