@@ -6,15 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "utf8.h"
 
-/* Is the file at PATH this one? */
+/* Is the file at PATH, or the input, this one? */
 static bool is_same(const char *path, const struct stat *file)
 {
     struct stat status;
-    return strcmp(path, "-") != 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
-           status.st_dev == file->st_dev && status.st_ino == file->st_ino;
+    int result = strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &status) : stat(path, &status);
+    return result == 0 && S_ISREG(status.st_mode) && status.st_dev == file->st_dev &&
+           status.st_ino == file->st_ino;
 }
 
 FILE *view_output_open(const struct view_options *options, char **files, size_t count)

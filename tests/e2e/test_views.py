@@ -476,6 +476,10 @@ def test_a_profile_is_not_written_over(words):
     page.write_text("what was there")
     told = view(*words, "-o", other, *paths, status=1)
     expect(str(other) in told and "left as it is" in told and paths[1].read_text() == "t;f 2\n", told)
+    with paths[1].open(encoding="ascii") as one:
+        read = subprocess.run([COMMAND, *words, "-o", paths[1], paths[0], "-"], stdin=one,
+                              capture_output=True, timeout=60, check=False)
+    expect(read.returncode == 1 and paths[1].read_text() == "t;f 2\n", f"as the input: {read}")
     view(*words, "-o", page, *paths)
     expect("what was there" not in page.read_text(), "another file was to be written over")
 
