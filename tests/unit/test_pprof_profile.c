@@ -10,9 +10,10 @@
 #include "folded.h"
 #include "pprof_profile.h"
 
-#define UNIT_NS    1000u
-#define STRINGS    300
-#define LINE_BYTES 2000
+#define UNIT_NS      1000u
+#define STRINGS      300
+#define STRING_BYTES 4096 /* of the longest path, too */
+#define LINE_BYTES   2000
 
 static struct arena arena, scratch;
 static struct app_memory memory;
@@ -70,7 +71,7 @@ static uint64_t value_of(const struct field *message, uint64_t number)
 
 static unsigned char *file;
 static size_t file_bytes;
-static char strings[STRINGS][64];
+static char strings[STRINGS][STRING_BYTES];
 static size_t string_count;
 
 /* The message with this ID among those of field NUMBER of the file. */
@@ -90,7 +91,7 @@ static void file_take(void)
     struct field field;
     for (string_count = 0; field_next(&at, file + file_bytes, &field);)
         if (field.number == 6 && string_count < STRINGS)
-            snprintf(strings[string_count++], 64, "%.*s", (int)field.value, field.bytes);
+            snprintf(strings[string_count++], STRING_BYTES, "%.*s", (int)field.value, field.bytes);
 }
 
 /* The function's name at a location. */
