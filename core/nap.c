@@ -2,6 +2,7 @@
  */
 #include "nap.h"
 
+#include "engine.h"
 #include "record.h"
 #include "ring.h"
 #include "sys.h"
@@ -14,6 +15,15 @@ static bool is_over(const struct session *session)
 {
     return __atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) != SESSION_GOES_ON ||
            helper_app_is_gone(&session->helper);
+}
+
+/* What slot INDEX has posted, if it has a ring that can be read: a session may have ended during a
+ * birth that told of it later, and have unmapped that. NULL: none. */
+static const struct birth *birth_with_ring(const struct mailbox *mailbox, uint32_t index)
+{
+    const struct birth *birth = mailbox_peek(mailbox, index);
+    bool has_ring = birth != NULL && birth->event.mapping != NULL && engine_is_alive(&birth->event);
+    return has_ring ? birth : NULL;
 }
 
 static uint64_t ring_patience_ns(const struct birth *birth)
@@ -30,9 +40,8 @@ static uint64_t patience_ns(const struct mailbox *mailbox)
     if (__atomic_load_n(&mailbox->unread, __ATOMIC_SEQ_CST) == 0)
         return NAP_NS_UNPOSTED;
     for (uint32_t i = 0; i < mailbox_used(mailbox); i++) {
-        const struct birth *birth = mailbox_peek(mailbox, i);
-        if (birth != NULL && birth->event.mapping != NULL &&
-            (ns = ring_patience_ns(birth)) < least_ns)
+        const struct birth *birth = birth_with_ring(mailbox, i);
+        if (birth != NULL && (ns = ring_patience_ns(birth)) < least_ns)
             least_ns = ns;
     }
     return least_ns;
@@ -63,8 +72,8 @@ static enum found rings_look(const struct session *session)
     const struct mailbox *mailbox = &session->mailbox;
     enum found found = FOUND_NOTHING;
     for (uint32_t i = 0; i < mailbox_used(mailbox) && found != FOUND_SAMPLE; i++) {
-        const struct birth *birth = mailbox_peek(mailbox, i);
-        if (birth == NULL || birth->event.mapping == NULL)
+        const struct birth *birth = birth_with_ring(mailbox, i);
+        if (birth == NULL)
             continue;
         enum found here = ring_look(&birth->event, session->traits.kernel_frames);
         found = here > found ? here : found;

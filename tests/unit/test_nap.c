@@ -58,6 +58,24 @@ static bool nap(struct session *session)
     return nothing;
 }
 
+/* A thread whose birth was under way when the last session ended, with its timer's ring. */
+TEST(a_ring_that_was_unmapped_is_not_looked_at)
+{
+    struct session *session = session_or_skip();
+    struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
+    struct timer_slot *timer = &session->timers.slots[0];
+    slot->birth = (struct birth){.tid = getpid(),
+                                 .event = {.fd = -1,
+                                           .id = timer_slot_life(timer) + 1,
+                                           .mapping = (void *)4096,
+                                           .mapping_bytes = 65536,
+                                           .timer = timer},
+                                 .period_ns = PERIOD_NS};
+    mailbox_post(&session->mailbox, slot);
+    session->finish_wanted = SESSION_ENDS;
+    CHECK(nap(session));
+}
+
 /* A period that is drawn short may give one all the same. */
 TEST(a_process_that_ends_without_a_sample_needs_nothing)
 {
