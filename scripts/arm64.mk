@@ -13,7 +13,8 @@ ARM64_TESTS   = $(patsubst tests/unit/%.c,$(ARM64_B)/unit/%,$(filter-out %_x86_6
 # The emulator has no clone of the helper's kind, no timers for one thread, no process_vm_readv, and it is not
 # the program that it runs (the first four); of the others nothing depends on the processor, and they would take
 # minutes.
-ARM64_NOT_RUN := test_helper test_timers test_ring_writer test_process_watch test_code_index test_kernel_symbols \
+ARM64_NOT_RUN := test_helper test_helper_making test_timers test_ring_writer test_process_watch test_code_index \
+                 test_kernel_symbols \
                  test_kernel_table test_module_names test_outpath test_profile test_sampling
 # The tools that tests call must know the processor.
 ARM64_TOOLS  := $(ARM64_B)/tools
