@@ -152,7 +152,10 @@ def test_intervals(unit):
     for stack, count in result.profile.stacks.items():
         whole[stack[-1]] = whole.get(stack[-1], 0) + count
     for name, count in table(last).items():
-        expect(count == whole[name], f"{name}: {count} in the last table, {whole[name]} in the file")
+        if "..." in name:  # too long for the table
+            continue
+        in_file = whole.get(name, 0)  # of callers alone it has none
+        expect(count == in_file, f"{name}: {count} in the last table, {in_file} in the file")
     for name in ("second", "third"):
         expect(sum(found.get(name, 0) for found in functions) <= whole[name] * 1.02 + 5, f"{name}: {functions}")
 
