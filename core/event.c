@@ -6,6 +6,7 @@
 
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <sys/mman.h>
 
 #include "number_file.h"
@@ -157,6 +158,13 @@ int event_read_count_of(int fd, uint64_t *count)
 int event_read_count(const struct event *event, uint64_t *count_ns)
 {
     return event_read_count_of(event->fd, count_ns);
+}
+
+bool event_has_ended(const struct event *event)
+{
+    struct pollfd state = {.fd = event->fd};
+    struct timespec at_once = {0, 0};
+    return sys5(SYS_ppoll, &state, 1, &at_once, NULL, 0) == 1 && (state.revents & POLLHUP) != 0;
 }
 
 int event_open_watch(pid_t tid, uint64_t address)

@@ -102,6 +102,10 @@ int event_read_count(const struct event *event, uint64_t *count_ns);
 /* The same of a descriptor. */
 int event_read_count_of(int fd, uint64_t *count);
 
+/* Has the thread ended? Then a ring that was mapped only afterwards has no record of it. Needs the
+ * descriptor. */
+bool event_has_ended(const struct event *event);
+
 /*
  * Counts the writes of thread TID to the 8 bytes at ADDRESS, from now on, by a debug register of
  * the processor; the kernel's own writes are left out. Returns a descriptor for

@@ -229,6 +229,7 @@ static void settle(struct housekeeping *house, struct thread *thread)
         timers_ask(house->collector->threads.plan.timers, thread->tid);
     if (result != 0)
         return;
+    thread->dead |= event_has_ended(&event);
     uint64_t base_cpu_ns = account_before_replacement(house, thread, &event, since_ns);
     thread->growths += thread->settled && thread->wants_more_stack;
     thread_replace(thread, &event, &shape, base_cpu_ns);

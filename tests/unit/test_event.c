@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -273,6 +274,34 @@ TEST(another_thread_and_its_end)
     CHECK_U64(record.pid, getpid());
     CHECK_I64(event_read_count(&event, &count_ns), 0);
     CHECK(count_ns >= 10 * PERIOD_NS * 99 / 100);
+    event_close(&event);
+}
+
+TEST(an_end_before_the_ring_is_mapped)
+{
+    struct event_traits traits = traits_or_skip(false);
+    struct event event;
+    struct record record;
+    struct other other;
+    pthread_t thread;
+    pthread_barrier_init(&other.ready, NULL, 2);
+    pthread_barrier_init(&other.watched, NULL, 2);
+    REQUIRE(pthread_create(&thread, NULL, other_run, &other) == 0);
+    pthread_barrier_wait(&other.ready);
+    int result = event_open_unmapped(&event, &traits, &shape, other.tid);
+    bool ended_before = result == 0 && event_has_ended(&event);
+    pthread_barrier_wait(&other.watched);
+    pthread_join(thread, NULL);
+    REQUIRE(result == 0);
+    CHECK(!ended_before);
+    /* The C library's join is over a moment before the kernel's end of the thread. */
+    for (uint64_t end_ns = wall_ns() + 10000000000u;
+         !event_has_ended(&event) && wall_ns() < end_ns;)
+        sched_yield();
+    CHECK(event_has_ended(&event));
+    REQUIRE(event_map(&event, &shape) == 0);
+    struct ring ring = ring_over(event.mapping, event.mapping_bytes);
+    CHECK(!find(&ring, &traits, RECORD_DEATH, &record));
     event_close(&event);
 }
 
