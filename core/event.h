@@ -103,7 +103,7 @@ int event_read_count(const struct event *event, uint64_t *count_ns);
 int event_read_count_of(int fd, uint64_t *count);
 
 /* Has the thread ended? Then a ring that was mapped only afterwards has no record of it. Needs the
- * descriptor. */
+ * ring and the descriptor. */
 bool event_has_ended(const struct event *event);
 
 /*
