@@ -211,15 +211,18 @@ static size_t put_user_frames(struct stack_builder *builder, struct thread *thre
     return count;
 }
 
+/* The leaf's address is the sample's own. All others are where calls return to: behind a call that
+ * never does, as do_exit, begins another function, so the call itself is counted. */
 static size_t put_kernel_frames(struct stack_builder *builder, const struct record *record,
                                 size_t count)
 {
     size_t kernel_count = record->sample.kernel_ip_count;
     if (kernel_count > STACK_KERNEL_FRAMES_MAX)
         kernel_count = STACK_KERNEL_FRAMES_MAX;
-    while (kernel_count-- > 0)
-        builder->frames[count++] = profile_frame(builder->profile, FRAME_OF_KERNEL,
-                                                 record->sample.kernel_ips[kernel_count]);
+    while (kernel_count-- > 0) {
+        uint64_t address = record->sample.kernel_ips[kernel_count] - (kernel_count > 0 ? 1 : 0);
+        builder->frames[count++] = profile_frame(builder->profile, FRAME_OF_KERNEL, address);
+    }
     return count;
 }
 

@@ -75,7 +75,7 @@ static void check_kernel_frame(uint32_t frame, uint64_t address)
 
 TEST(without_user_state_there_are_thread_and_kernel)
 {
-    const uint64_t ips[] = {0xffffffff81000003, 0xffffffff81000002, 0xffffffff81000001};
+    const uint64_t ips[] = {0xffffffff81000300, 0xffffffff81000200, 0xffffffff81000100};
     enum unwind_end end = UNWIND_CUT;
     struct thread thread = thread_called(42, "worker;1");
     prepare(&no_library, CONFIG_THREADS_NAME, 0);
@@ -84,8 +84,9 @@ TEST(without_user_state_there_are_thread_and_kernel)
     CHECK_U64(end, UNWIND_ROOT);
     check_text_frame(builder.frames[0], FRAME_OF_THREAD, "worker:1");
     check_text_frame(builder.frames[1], FRAME_OF_TEXT, "[exec]");
-    for (unsigned i = 0; i < 3; i++)
-        check_kernel_frame(builder.frames[2 + i], 0xffffffff81000001 + i);
+    check_kernel_frame(builder.frames[2], ips[2] - 1); /* in the calls, not behind them */
+    check_kernel_frame(builder.frames[3], ips[1] - 1);
+    check_kernel_frame(builder.frames[4], ips[0]); /* here the sample was taken */
 }
 
 TEST(threads_of_one_name_share_a_frame)
