@@ -75,16 +75,24 @@ static void print_row(const struct layout *layout, const struct name *function,
     table_name(stdout, function->text, layout->room, options);
 }
 
-/* Leaves of the counts of each function those of side 1 that side 0 has not. A count may be one
- * less than before, as it is rounded. */
+/* What AFTER has more than BEFORE, of ALL that there is more: as counts are rounded, each may be one
+ * less than before, or one more than all. */
+static uint64_t more_of(uint64_t before, uint64_t after, uint64_t all)
+{
+    uint64_t more = after > before ? after - before : 0;
+    return more < all ? more : all;
+}
+
+/* Leaves of the counts of each function those of side 1 that side 0 has not. Returns their sum. */
 static uint64_t counts_subtract(const struct stacks *stacks, struct name **functions, size_t count)
 {
+    uint64_t all = stacks->root->total[1] - stacks->root->total[0];
     for (size_t i = 0; i < count; i++) {
         struct name *name = functions[i];
-        name->self[0] = name->self[1] > name->self[0] ? name->self[1] - name->self[0] : 0;
-        name->total[0] = name->total[1] > name->total[0] ? name->total[1] - name->total[0] : 0;
+        name->total[0] = more_of(name->total[0], name->total[1], all);
+        name->self[0] = more_of(name->self[0], name->self[1], name->total[0]);
     }
-    return stacks->root->total[1] - stacks->root->total[0];
+    return all;
 }
 
 size_t top_print(const struct stacks *stacks, bool only_new, const struct view_options *options)

@@ -194,6 +194,20 @@ def test_tables():
 
 
 @test
+def test_shares_of_short_intervals():
+    """Each count is rounded by itself; all the same no share is of more than there is, and none is without an error."""
+    def look(pid):
+        tables = command("live", pid, "--interval", "0.1", "--count", 50).stdout
+        rows = re.findall(r"^ *(\S+) +(\S+) +(\S+) +(\S+) +\d+ +\d+  ", tables, re.M)
+        expect(len(rows) > 50, tables)
+        for row in rows:
+            self, self_error, total, total_error = map(float, row)
+            expect(self <= total <= 100 and self_error >= 0 and total_error >= 0, f"{row}")
+
+    profiled(look, program("work"), FOR_EVER * 1000)
+
+
+@test
 def test_by_name():
     """A program's name will do where one process alone runs it."""
     def look(pid):

@@ -121,7 +121,6 @@ static inline void check_mem(const char *file, int line, const char *expression,
     check_u64(__FILE__, __LINE__, #actual, (uint64_t)(actual), (uint64_t)(expected))
 #define CHECK_I64(actual, expected)                                                                \
     check_i64(__FILE__, __LINE__, #actual, (int64_t)(actual), (int64_t)(expected))
-#define CHECK_EQ_U64                CHECK_U64
 #define CHECK_STR(actual, expected) check_str(__FILE__, __LINE__, #actual, actual, expected)
 #define CHECK_MEM(actual, expected, bytes)                                                         \
     check_mem(__FILE__, __LINE__, #actual, actual, expected, bytes)
