@@ -89,10 +89,9 @@ OLD_GLIBC_OBJECTS := $(LIB_OBJECTS:$(B)/lib/preload/%=$(B)/portable/preload/%)
 ifneq ($(PORTABLE),)
 LIB_OBJECTS     := $(OLD_GLIBC_OBJECTS)
 endif
-# Objects from Debian's static archives, renamed and localized by their own recipes.
-FOREIGN_OBJECTS := $(if $(wildcard scripts/demangler.mk),$(B)/demangler.o)
-FOREIGN_LINK    :=
--include scripts/demangler.mk scripts/lzma.mk scripts/pprof.mk
+# Objects from Debian's static archives.
+FOREIGN_OBJECTS :=
+include scripts/foreign.mk scripts/demangler.mk scripts/lzma.mk scripts/pprof.mk
 
 # Needs libdw, and is left out without it: the command then says so.
 HAS_LIBDW       := $(if $(CROSS),,$(shell pkg-config --exists "libdw >= 0.171" 2>/dev/null && echo yes))
@@ -111,7 +110,7 @@ $(B)/portable/libselfsample.so: $(OLD_GLIBC_OBJECTS)
 $(B)/portable/libselfsample.so $(if $(PORTABLE),$(B)/libselfsample.so): LIB_LINK := $(OLD_GLIBC_LINK) $(LIB_LINK)
 $(B)/libselfsample.so $(B)/portable/libselfsample.so: $(FOREIGN_OBJECTS) preload/exports.map
 	@echo "  LINK    $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIB_LINK) -o $@ $(filter %.o,$^) $(FOREIGN_LINK)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIB_LINK) -o $@ $(filter %.o,$^)
 
 # The command judges its options by core's own reader; the linker takes what that needs.
 $(B)/selfsample: $(COMMAND_OBJECTS) $(B)/lib/core.a
@@ -215,7 +214,7 @@ $(U)/test_%.o: tests/unit/test_%.c $(B)/flags
 
 $(UNIT_TESTS): %: %.o $(U)/libcore.a $(FOREIGN_OBJECTS)
 	@echo "  LINK    $@"
-	$(Q)$(CC) $(CFLAGS) $(UNIT_FLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(U)/libcore.a $(FOREIGN_LINK)
+	$(Q)$(CC) $(CFLAGS) $(UNIT_FLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(U)/libcore.a
 
 # ---- checks --------------------------------------------------------------------------------------
 CHECK_SAN := address,undefined
@@ -276,7 +275,7 @@ fuzz: $(FUZZERS)
 
 $(F)/fuzz_%: $(F)/fuzz_%.o $(FUZZ_CORE) $(FOREIGN_OBJECTS)
 	@echo "  LINK    $@"
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(FOREIGN_LINK) -lz
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ -lz
 
 $(F)/fuzz_%.o: tests/fuzz/fuzz_%.c
 	@mkdir -p $(@D)
@@ -318,7 +317,7 @@ bench: all
 $(B)/bench/unwind: tests/bench/unwind.c $(CORE_OBJECTS) $(FOREIGN_OBJECTS)
 	@mkdir -p $(@D)
 	@echo "  CC      $@"
-	$(Q)$(COMPILE) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(FOREIGN_LINK)
+	$(Q)$(COMPILE) $(LDFLAGS) -o $@ $(filter %.c %.o,$^)
 
 bench-unwind: $(B)/bench/unwind
 	$(Q)$<
