@@ -127,10 +127,14 @@ def test_pipes_are_read_once():
     expect(piped == view("top", before), f"/dev/stdin: {piped}")
     fifo = directory / "fifo"
     os.mkfifo(fifo)
-    with subprocess.Popen(["cp", before, fifo]) as writer:
+    writer = subprocess.Popen(["cp", before, fifo])
+    try:
         piped = view("top", fifo)
         expect(piped == view("top", before), f"a FIFO: {piped}")
         expect(writer.wait(timeout=60) == 0, "all of the FIFO is read")
+    finally:
+        writer.kill()
+        writer.wait()
 
 
 @test

@@ -308,7 +308,7 @@ static int look_around(int descriptors_before, int mappings_before)
     int wrong = 0, count = 0;
 
     /* Rings of threads that have ended are given back by and by: but for the first thread's. */
-    for (int i = 0; i < 60 && (count = mappings_with("[perf_event]")) > 1; i++)
+    for (int i = 0; i < 500 && (count = mappings_with("[perf_event]")) > 1; i++)
         usleep(10000);
     wrong += complain(count > 1, "mappings of rings", count);
     count = entries_of("/proc/self/fd");
