@@ -16,36 +16,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "collector_fixture.h"
 
-#define PERIOD_NS 1000000u
 #define SECOND_NS 1000000000ull
 
-static struct arena arena;
-static struct collector collector;
 static struct housekeeping house;
-static struct mailbox mailbox;
-static struct config config = {.threads = CONFIG_THREADS_NAME};
-static struct event_traits traits;
-
-static const struct unwind_library no_library;
 
 static inline void prepare(void)
 {
     if (event_probe(&traits, true) != 0)
         SKIP("the kernel refuses perf_event_open");
-    const struct collector_setup setup = {
-        .arena = &arena,
-        .config = &config,
-        .plan = {.traits = &traits,
-                 .period_ns = PERIOD_NS,
-                 .budget_bytes = 8u << 20,
-                 .app_pid = getpid()},
-        .library = &no_library,
-    };
-    arena_destroy(&arena);
-    memset(&mailbox, 0, sizeof mailbox);
-    REQUIRE(collector_init(&collector, &setup) == 0);
+    collector_prepare();
     housekeeping_init(&house, &collector);
     house.own_tid = 0; /* the part of the helper is played by a thread to be found */
 }

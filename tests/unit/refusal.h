@@ -15,7 +15,7 @@
 
 /* What a child, with something done to it that cannot be undone, finds; 77: it cannot be done here.
  */
-static int in_child(int (*act)(void))
+__attribute__((unused)) static int in_child(int (*act)(void))
 {
     fflush(stdout);
     pid_t child = fork();
@@ -26,8 +26,16 @@ static int in_child(int (*act)(void))
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
-/* From now on ACTION, one of seccomp's, is taken at the call NUMBER. 0, or -1 where there are no
- * filters. */
+/* From now on CODE judges system calls. 0, or -1 where there are no filters. */
+__attribute__((unused)) static int filter_begin(struct sock_filter *code, size_t count)
+{
+    struct sock_fprog program = {(unsigned short)count, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return -1;
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* From now on ACTION, one of seccomp's, is taken at the call NUMBER. 0, or -1 as above. */
 __attribute__((unused)) static int filter_call(unsigned number, unsigned action)
 {
     struct sock_filter code[] = {
@@ -36,10 +44,7 @@ __attribute__((unused)) static int filter_call(unsigned number, unsigned action)
         BPF_STMT(BPF_RET | BPF_K, action),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof code / sizeof *code, code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        return -1;
-    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    return filter_begin(code, sizeof code / sizeof *code);
 }
 
 /* From now on the call NUMBER is answered with ERROR. */

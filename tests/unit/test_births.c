@@ -7,23 +7,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "refusal.h"
+#include "session_fixture.h"
 
 #define PERIOD_NS 1000000u
 
-/* As session_start leaves it; nobody is the helper. */
 static struct session *session_or_skip(void)
 {
-    static struct session session;
-    memset(&session, 0, sizeof session);
-    session.app_pid = getpid();
-    session.period_ns = PERIOD_NS;
-    session.config.rate_hz = 1000;
-    session.helper.tid = session.helper.is_apart = 1;
-    if (event_probe(&session.traits, false) != 0)
-        SKIP("the kernel refuses perf_event_open");
-    return &session;
+    return session_made(PERIOD_NS);
 }
 
 static bool is_mapped(const void *address)
@@ -108,10 +99,7 @@ static int refuse_large_mappings(unsigned bytes)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof code / sizeof *code, code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        return -1;
-    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    return filter_begin(code, sizeof code / sizeof *code);
 }
 
 static struct session *session_of_child;

@@ -2,51 +2,19 @@
  * collector: rings in ordinary memory, filled with records as the kernel lays them out, and what
  * becomes of them in profile, modules and threads.
  */
-#include "collector.h"
+#include "collector_fixture.h"
 
 #include <linux/perf_event.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "check.h"
 #include "record.h"
 
-#define PERIOD_NS  1000000u
 #define RING_BYTES 16384u
-
-static struct arena arena;
-static struct collector collector;
-static struct mailbox mailbox;
-static struct config config;
-static struct event_traits traits;
-
-static const struct unwind_library no_library;
-static unsigned pauses;
-
-static void on_pause(void *context)
-{
-    (*(unsigned *)context)++;
-}
 
 static void prepare(bool kernel_frames)
 {
-    arena_destroy(&arena);
-    memset(&mailbox, 0, sizeof mailbox);
-    config = (struct config){.threads = CONFIG_THREADS_NAME};
     traits = (struct event_traits){.kernel_frames = kernel_frames};
-    const struct collector_setup setup = {
-        .arena = &arena,
-        .config = &config,
-        .plan = {.traits = &traits,
-                 .period_ns = PERIOD_NS,
-                 .budget_bytes = 8u << 20,
-                 .app_pid = getpid()},
-        .library = &no_library,
-        .between_records = on_pause,
-        .context = &pauses,
-    };
-    REQUIRE(collector_init(&collector, &setup) == 0);
-    pauses = 0;
+    collector_prepare();
 }
 
 /* A thread whose ring is ours to fill. It comes through the mailbox, with a plain period. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "refusal.h"
 
 #define USER  65534u
 #define BIND  (1ull << CAP_NET_BIND_SERVICE)
@@ -42,18 +43,6 @@ static struct task_status user(uint64_t capabilities)
     wanted.groups[0] = 7;
     wanted.groups[1] = 12;
     return wanted;
-}
-
-/* What ATTEMPT returns in a child: 0 for success. */
-static int in_child(int (*attempt)(void))
-{
-    int status = -1;
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(attempt());
-    REQUIRE(pid > 0 && waitpid(pid, &status, 0) == pid);
-    CHECK(WIFEXITED(status));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static bool takes(const struct task_status *wanted)

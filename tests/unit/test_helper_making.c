@@ -161,19 +161,19 @@ static int start_anew(const uint8_t *memory)
     if (!is_wiped(memory, helper.memory_bytes))
         return 2;
     notes = (struct notes){.helper = &helper};
-    if (helper_start(&helper, HELPER_APART, look_around, &notes, true) != 0)
+    if (helper_start(&helper, HELPER_APART, look_around, &notes, HELPER_STDERR_STAYS) != 0)
         return 3;
     if (!helper_wait_end(&helper, 20 * SECOND_NS) || notes.done != 1 || helper.memory != memory)
         return 4;
     /* Once used it is fit for no other. */
-    if (helper_start(&helper, HELPER_APART, look_around, &notes, true) != 0)
+    if (helper_start(&helper, HELPER_APART, look_around, &notes, HELPER_STDERR_STAYS) != 0)
         return 5;
     return helper_wait_end(&helper, 20 * SECOND_NS) && helper.memory != memory ? 0 : 6;
 }
 
 TEST(a_forked_childs_helper_has_the_memory_wiped)
 {
-    start(look_around, true);
+    start(look_around, HELPER_STDERR_STAYS);
     CHECK(helper_wait_end(&helper, 20 * SECOND_NS));
     REQUIRE(helper.memory_is_wiped); /* by every kernel that tests run on */
     pid_t child = fork();

@@ -6,25 +6,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "session_fixture.h"
 
 #define PERIOD_NS 2000000u
 
 /* Of this process, as if it were the helper's app; its thread has posted its event. */
 static struct session *session_or_skip(void)
 {
-    static struct session session;
-    memset(&session, 0, sizeof session);
-    session.app_pid = getpid();
-    session.period_ns = PERIOD_NS;
-    session.config.rate_hz = 1000000000u / PERIOD_NS;
-    session.helper.tid = 1;
-    session.helper.app_pid = getppid(); /* the helper's parent is alive */
-    session.helper.is_apart = 1;
-    if (event_probe(&session.traits, false) != 0)
-        SKIP("the kernel refuses perf_event_open");
-    session_open_first(&session);
-    return &session;
+    struct session *session = session_made(PERIOD_NS);
+    session->helper.app_pid = getppid(); /* the helper's parent is alive */
+    session_open_first(session);
+    return session;
 }
 
 static struct birth *birth_of(struct session *session)

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "refusal.h"
 #include "sys.h"
 
 /* Runs TRY in a child under the filter; its result, 1 to 125, or 126 where there is no filter. */
@@ -188,18 +189,10 @@ static int inherited(int call, uint32_t action)
     int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
-        struct sock_filter code[] = {
-            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
-            BPF_STMT(BPF_RET | BPF_K, action),
-            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        };
-        const struct sock_fprog program = {.len = 4, .filter = code};
         const struct rlimit no_core = {0, 0};
         setrlimit(RLIMIT_CORE, &no_core);
         interrupt_often();
-        bool filtered = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-                        sys3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+        bool filtered = filter_call((unsigned)call, action) == 0;
         sys1(SYS_exit_group, filtered ? seccomp_filter_inherited_kills() : 126);
     }
     REQUIRE(pid > 0 && waitpid(pid, &status, 0) == pid);
