@@ -75,8 +75,8 @@ static void print_row(const struct layout *layout, const struct name *function,
     table_name(stdout, function->text, layout->room, options);
 }
 
-/* What AFTER has more than BEFORE, of ALL that there is more: as counts are rounded, each may be one
- * less than before, or one more than all. */
+/* What AFTER has more than BEFORE, of ALL that there is more: as counts are rounded, each may be
+ * one less than before, or one more than all. */
 static uint64_t more_of(uint64_t before, uint64_t after, uint64_t all)
 {
     uint64_t more = after > before ? after - before : 0;
