@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What `selfsample doctor` says of this machine and of programs, against other tools' word."""
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -91,7 +92,9 @@ def test_programs_that_load_nothing():
 @test
 def test_arguments():
     """Those of the program are no options of ours, and change nothing but the noise of the trial."""
-    alone, with_some = doctor("sh"), doctor("sh", "-c", "exit 3", "--help")
+    # The level is among what is told, and other runs of these tests change it.
+    with paranoid(2) if os.geteuid() == 0 else contextlib.nullcontext():
+        alone, with_some = doctor("sh"), doctor("sh", "-c", "exit 3", "--help")
     for found in alone, with_some:
         del found["trial"]
     expect(alone == with_some, f"{alone} {with_some}")
