@@ -20,7 +20,7 @@ struct reading {
     void *context;
     const char *name; /* of the option, behind the prefix */
     const char *value;
-    bool threads_chosen;
+    bool threads_chosen, format_chosen;
 };
 
 struct number_range {
@@ -262,6 +262,7 @@ static void option_read(struct config *config, struct reading *reading, enum opt
         break;
     case OPTION_FORMAT:
         config->format = read_word(reading, format_words, config->format);
+        reading->format_chosen = true;
         break;
     case OPTION_LIBUNWIND:
         config->libunwind = read_word(reading, switch_words, config->libunwind);
@@ -293,6 +294,19 @@ static void variable_read(struct config *config, struct reading *reading, const 
     complain_name(reading);
 }
 
+static bool ends_in(const char *name, const char *ending)
+{
+    size_t length = strlen(name), bytes = strlen(ending);
+    return length >= bytes && memcmp(name + length - bytes, ending, bytes) == 0;
+}
+
+/* What a file of this name is taken for by those who read it. */
+static enum config_format format_of_name(const char *pattern)
+{
+    bool is_pprof = ends_in(pattern, OUTPATH_PPROF) || ends_in(pattern, OUTPATH_PPROF_SHORT);
+    return is_pprof ? CONFIG_FORMAT_PPROF : CONFIG_FORMAT_FOLDED;
+}
+
 void config_read(struct config *config, char *const *environment,
                  void (*complain)(void *context, const char *line), void *context)
 {
@@ -308,11 +322,16 @@ void config_read(struct config *config, char *const *environment,
             memcmp(variable, CONFIG_PREFIX, prefix) == 0)
             variable_read(config, &reading, variable + prefix, length - prefix);
     }
+    if (!reading.format_chosen)
+        config->format = format_of_name(config->out_pattern);
     if (config->format != CONFIG_FORMAT_PPROF)
         return;
     if (!reading.threads_chosen)
         config->threads = CONFIG_THREADS_TID;
     if (config->inlined)
-        complain(context, "selfsample: SELFSAMPLE_INLINE=yes: not with SELFSAMPLE_FORMAT=pprof; "
-                          "inlined functions are not shown");
+        complain(context, reading.format_chosen
+                              ? "selfsample: SELFSAMPLE_INLINE=yes: not with "
+                                "SELFSAMPLE_FORMAT=pprof; inlined functions are not shown"
+                              : "selfsample: SELFSAMPLE_INLINE=yes: not in pprof files, as "
+                                "SELFSAMPLE_OUT names one; inlined functions are not shown");
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "outpath.h"
+
 /* Above this rate the sampling itself costs the app more than half of its time, and the kernel does
  * not limit clock events by itself. */
 #define CONFIG_RATE_HZ_MAX 20000u
@@ -35,7 +37,7 @@ struct config {
     unsigned stack_bytes; /* copied with a sample, a multiple of 8; 0: to be chosen */
     enum config_engine engine;
     enum config_kernel kernel;
-    enum config_format format;
+    enum config_format format;    /* default: what the ending of out_pattern names, else folded */
     enum config_threads threads;  /* default: by name, in pprof files by tid */
     enum config_unit unit;        /* of folded files */
     char only[CONFIG_ONLY_BYTES]; /* see pattern_list_match; "": every program */
@@ -60,6 +62,12 @@ struct config {
  */
 void config_read(struct config *config, char *const *environment,
                  void (*complain)(void *context, const char *line), void *context);
+
+/* What default names of files end in. */
+static inline const char *config_ending(const struct config *config)
+{
+    return config->format == CONFIG_FORMAT_PPROF ? OUTPATH_PPROF : OUTPATH_FOLDED;
+}
 
 /* Is there to be a file of places (places.h)? */
 static inline bool config_has_places(const struct config *config)

@@ -241,6 +241,19 @@ void outfile_close(struct outfile *out)
     out->committed_fd = -1;
 }
 
+bool outfile_is_directory(const char *path)
+{
+    struct stat status;
+    if (sys4(SYS_newfstatat, AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
+    if (S_ISLNK(status.st_mode)) {
+        bool is_trusted = status.st_uid == 0 || status.st_uid == (uid_t)sys0(SYS_geteuid);
+        if (!is_trusted || sys4(SYS_newfstatat, AT_FDCWD, path, &status, 0) != 0)
+            return false;
+    }
+    return S_ISDIR(status.st_mode);
+}
+
 void outfile_absolute(struct text *path, const char *name)
 {
     char cwd[OUTPATH_BYTES];

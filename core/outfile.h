@@ -78,6 +78,10 @@ void outfile_withdraw(struct outfile *out);
 /* Aborts, and lets go of the committed file. OUT may be given to outfile_init again. */
 void outfile_close(struct outfile *out);
 
+/* Does PATH, relative to where we are, lead to a directory? By a symbolic link only if that is
+ * root's or our own: anybody may leave one in /tmp. */
+bool outfile_is_directory(const char *path);
+
 /* Puts the absolute path of the file NAME, for readers that have another working directory. */
 void outfile_absolute(struct text *path, const char *name);
 

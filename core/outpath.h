@@ -22,10 +22,11 @@
 
 #include "text.h"
 
-#define OUTPATH_DEFAULT "selfsample.%e.%p" /* with the ending of the format behind it */
-#define OUTPATH_FOLDED  ".folded"
-#define OUTPATH_PPROF   ".pb.gz"
-#define OUTPATH_BYTES   4096u /* PATH_MAX: what the kernel takes, the NUL included */
+#define OUTPATH_DEFAULT     "selfsample.%e.%p" /* with the ending of the format behind it */
+#define OUTPATH_FOLDED      ".folded"
+#define OUTPATH_PPROF       ".pb.gz"
+#define OUTPATH_PPROF_SHORT ".pb" /* also taken for pprof's, which is packed in any case */
+#define OUTPATH_BYTES       4096u /* PATH_MAX: what the kernel takes, the NUL included */
 
 struct outpath_facts {
     int pid;

@@ -1,6 +1,8 @@
 /* Writes a session's results. Runs in the helper. */
 #include "publish.h"
 
+#include <string.h>
+
 #include "engine.h"
 #include "places.h"
 #include "sys.h"
@@ -48,10 +50,29 @@ static bool out_is_numbered(const char *names)
     return outpath_number(&path, names, 0);
 }
 
+/* A directory is where the file of the default name is meant to be. Not where %n is in the name:
+ * that is one of files. */
+static void out_directory_enter(struct session *session)
+{
+    char name[OUTPATH_BYTES];
+    struct text path = text_over(name, sizeof name);
+    const struct outpath_facts facts = {.pid = (int)session->app_pid,
+                                        .program = session->program,
+                                        .ending = config_ending(&session->config)};
+    if (outpath_number(&path, session->out_path, 0) || !outfile_is_directory(name))
+        return;
+    struct text inside = text_over(name, sizeof name);
+    text_put(&inside, session->out_path);
+    text_put_char(&inside, '/');
+    if (outpath_expand(&inside, "", &facts, NULL, NULL) == 0)
+        memcpy(session->out_path, name, inside.length + 1);
+}
+
 void publisher_init(struct publisher *publisher, struct session *session,
                     struct collector *collector)
 {
     *publisher = (struct publisher){.session = session, .collector = collector};
+    out_directory_enter(session);
     publisher->began_ns = publisher->profile_began_ns = sys_clock_ns(CLOCK_REALTIME);
     publisher->is_series =
         session->config.checkpoint_seconds > 0 && out_is_numbered(session->out_path);

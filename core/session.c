@@ -84,7 +84,7 @@ static void out_path_expand(struct session *session, char *const *environment)
         .host = host,
         .start_seconds = sys_clock_ns(CLOCK_REALTIME) / 1000000000u,
         .environment = environment,
-        .ending = session->config.format == CONFIG_FORMAT_PPROF ? OUTPATH_PPROF : OUTPATH_FOLDED,
+        .ending = config_ending(&session->config),
     };
     struct utsname_field {
         char fields[6][65];

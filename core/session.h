@@ -105,7 +105,8 @@ struct session {
     uint64_t writings;         /* of files, in all sessions of this process: %n in the next */
     int finish_result; /* of the last writing: 0 or -errno, -ENODATA where there was nothing */
 
-    /* set by session_start: a pattern with %n and %% alone, see outpath_number */
+    /* set by session_start, and by the helper where it names a directory: a pattern with %n and %%
+     * alone, see outpath_number */
     char out_path[OUTPATH_BYTES];
 
     /* both sides' */

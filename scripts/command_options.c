@@ -24,9 +24,10 @@ static const struct option_row {
 } rows[] = {
     {"out", 'o', "SELFSAMPLE_OUT", NULL, "PATTERN",
      "files to write; %p pid, %e program, %h host, %t time, %n counter\n"
-     "(default " OUTPATH_DEFAULT OUTPATH_FOLDED "; DIR/ puts them there)"},
+     "(default " OUTPATH_DEFAULT OUTPATH_FOLDED "; DIR puts them there)"},
     {"format", 'f', "SELFSAMPLE_FORMAT", NULL, "FORMAT",
-     "of the files: folded (default), pprof (then they end in " OUTPATH_PPROF ")"},
+     "of the files: folded, pprof (default: pprof where\n"
+     "PATTERN ends in " OUTPATH_PPROF ", else folded)"},
     {"rate", 'r', "SELFSAMPLE_RATE", NULL, "HZ", "samples per second of CPU time (default 999)"},
     {"stack", 's', "SELFSAMPLE_STACK", NULL, "BYTES",
      "of stack copied, up to 65528 (default automatic)"},
@@ -221,9 +222,8 @@ static void options_judge(void)
     options_of_environment(&config);
     if (!config.inlined || config_has_places(&config))
         return;
-    tell(
-        "--inline: not with --format pprof; make a folded profile, and convert it; the program was "
-        "not run");
+    tell("--inline: not with pprof files; make a folded profile, and convert it; the program was "
+         "not run");
     exit(STATUS_USAGE);
 }
 

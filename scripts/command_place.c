@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "outfile.h"
 #include "outpath.h"
 
 static void say_nothing(void *context, const char *line)
@@ -34,7 +35,8 @@ static void directory_expand(const char *pattern, const struct outpath_facts *fa
     struct text expanded = text_over(names, sizeof names);
     struct text path = text_over(directory, OUTPATH_BYTES);
     outpath_expand(&expanded, pattern, facts, say_nothing, NULL);
-    outpath_number(&path, names, (uint64_t)facts->pid);
+    if (!outpath_number(&path, names, (uint64_t)facts->pid) && outfile_is_directory(directory))
+        text_put_char(&path, '/');
     directory_of(directory);
 }
 

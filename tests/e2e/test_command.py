@@ -135,7 +135,8 @@ def test_refuses_directories_of_others():
     need_root()
     others = private_directory()
     others.chmod(0o755)
-    refused("--out", f"{others}/", "Permission denied", user=True)
+    for out in (f"{others}/", others):
+        refused("--out", out, f"{others}/: Permission denied", user=True)
     refused("--rate", "100", "no profile can be written to this directory: Permission denied", user=True,
             directory=others)
 

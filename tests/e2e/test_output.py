@@ -64,14 +64,42 @@ def test_counter_of_checkpoints():
     near_ms(sum(totals), 3000, 90, "samples of all files")
 
 
+@test(each=["sub/", "sub", "./%%s%{E2E_WORD}b"])
+def test_directory(pattern):
+    """With a slash behind it or without: one that is there is not a file's name."""
+    directory = private_directory()
+    name = "%sub" if "%" in pattern else "sub"
+    (directory / name).mkdir()
+    result = run_to(pattern, directory=directory, env={"E2E_WORD": "u"})
+    names = [n for n in result.files() if n != name]
+    expect(len(names) == 1 and re.fullmatch(name + r"/selfsample\.work\.[0-9]+\.folded", names[0]),
+           f"files {names}")
+
+
 @test
-def test_directory():
+def test_directory_of_a_tree():
+    """Of each process, wherever it works, and in its format; but not where the name is one of a series."""
     directory = private_directory()
     (directory / "sub").mkdir()
-    result = run_to("sub/", directory=directory)
-    names = [n for n in result.files() if n != "sub"]
-    expect(len(names) == 1 and re.fullmatch(r"sub/selfsample\.work\.[0-9]+\.folded", names[0]),
-           f"files {names}")
+    (directory / "0").mkdir()
+    work = program("work")
+    script = f"{work} 100000; cd /; {work} 100000; :"
+    result = run_to(f"{directory}/sub", ("/bin/sh", "-c", script), directory=directory)
+    works = [n for n in result.files() if re.fullmatch(r"sub/selfsample\.work\.[0-9]+\.folded", n)]
+    expect(len(works) == 2, f"files {result.files()}")
+    result = run(work, 100000, options={"OUT": "sub", "FORMAT": "pprof"}, directory=directory)
+    expect(any(re.fullmatch(r"sub/selfsample\.work\.[0-9]+\.pb\.gz", n) for n in result.files()), f"{result.files()}")
+    result = run_to("%n", directory=directory)
+    expect("0.1" in result.files(), f"files {result.files()}")
+
+
+@test
+def test_format_by_the_ending():
+    """Of the name, unless one is given."""
+    directory = private_directory()
+    for name, format_given, packed in (("a.pb.gz", "", True), ("b.pb", "", True), ("c.pb.gz", "folded", False)):
+        run(program("work"), 50000, options={"OUT": name, "FORMAT": format_given}, directory=directory).quiet()
+        expect((directory / name).read_bytes().startswith(b"\x1f\x8b") == packed, name)
 
 
 @test
@@ -101,9 +129,11 @@ def test_other_root_before_the_end():
     need_root()
     jail = private_directory()
     without = bare(program("places"), "chroot", jail)
-    result = run_to("here.folded", (program("places"), "chroot", jail))
+    directory = private_directory()
+    (directory / "here").mkdir()
+    result = run_to("here", (program("places"), "chroot", jail), directory=directory)
     same(without, result)
-    expect_files(result, "here.folded")
+    expect(len(result.files()) == 2 and result.files()[1].startswith("here/"), f"files {result.files()}")
     measured(result.profile.total() > 450, f"{result.profile.total()} samples of 500 ms")
     measured(result.profile.share("work") > 0.97, "names are lost after chroot")
     expect(not os.listdir(jail), "something was left in the new root")

@@ -175,7 +175,7 @@ def inlined_functions_are_refused():
     expect([name[-6:] for name in result.files()] == [".pb.gz"], result)
     told = subprocess.run([COMMAND, "-i", "-f", "pprof", "true"], capture_output=True, text=True,
                           timeout=60)
-    expect(told.returncode == 125 and "--inline: not with --format pprof" in told.stderr, told)
+    expect(told.returncode == 125 and "--inline: not with pprof files" in told.stderr, told)
 
 
 @test

@@ -258,6 +258,27 @@ TEST(pprof_tells_threads_apart_and_has_no_places)
                      "allowed is folded or pprof; folded is used\n");
 }
 
+TEST(the_ending_of_the_name_chooses_the_format)
+{
+    READ("SELFSAMPLE_OUT=dir/%e.pb.gz");
+    CHECK_U64(config.format, CONFIG_FORMAT_PPROF);
+    CHECK_U64(config.threads, CONFIG_THREADS_TID);
+    READ("SELFSAMPLE_OUT=x.pb", "SELFSAMPLE_FORMAT=");
+    CHECK_U64(config.format, CONFIG_FORMAT_PPROF);
+    READ("SELFSAMPLE_OUT=x.pb.gz.folded");
+    CHECK_U64(config.format, CONFIG_FORMAT_FOLDED);
+    READ("SELFSAMPLE_OUT=pb");
+    CHECK_U64(config.format, CONFIG_FORMAT_FOLDED);
+    READ("SELFSAMPLE_OUT=x.pb.gz", "SELFSAMPLE_FORMAT=folded");
+    CHECK_U64(config.format, CONFIG_FORMAT_FOLDED);
+    READ("SELFSAMPLE_FORMAT=pprof", "SELFSAMPLE_OUT=x.folded");
+    CHECK_U64(config.format, CONFIG_FORMAT_PPROF);
+    CHECK_STR(lines, "");
+    READ("SELFSAMPLE_INLINE=yes", "SELFSAMPLE_OUT=x.pb.gz");
+    CHECK_STR(lines, "selfsample: SELFSAMPLE_INLINE=yes: not in pprof files, as SELFSAMPLE_OUT "
+                     "names one; inlined functions are not shown\n");
+}
+
 TEST(names_and_numbers_of_options_agree)
 {
     for (unsigned i = 0; i < OPTION_COUNT; i++) {

@@ -435,6 +435,25 @@ TEST(a_link_in_place_of_the_temporary_file_is_not_followed)
     CHECK_I64(result, 0);
 }
 
+TEST(directories_and_whose_links_to_them_are_followed)
+{
+    char path[128], link[128];
+    directory_make();
+    snprintf(path, sizeof path, "%s/file", directory);
+    snprintf(link, sizeof link, "%s/link", directory);
+    CHECK(outfile_is_directory(directory));
+    CHECK(!outfile_is_directory(path));
+    CHECK(close(open(path, O_CREAT | O_WRONLY, 0600)) == 0);
+    CHECK(!outfile_is_directory(path));
+    CHECK(symlink(path, link) == 0);
+    CHECK(!outfile_is_directory(link));
+    CHECK(unlink(link) == 0 && symlink("/", link) == 0);
+    CHECK(outfile_is_directory(link));
+    if (lchown(link, 12345, 12345) == 0) /* root alone can give it away */
+        CHECK(!outfile_is_directory(link));
+    directory_remove();
+}
+
 TEST(one_in_memory_has_no_name_anywhere)
 {
     char link[64], target[64] = "", text[16] = "";
