@@ -58,6 +58,12 @@ uint64_t engine_period_ns(const struct event_traits *traits, unsigned rate_hz)
     return period_ns > tick_ns ? period_ns : tick_ns;
 }
 
+unsigned engine_rate_limit_hz(void)
+{
+    uint64_t limit_hz = event_rate_limit_hz();
+    return limit_hz == 0 || limit_hz > CONFIG_RATE_HZ_MAX ? CONFIG_RATE_HZ_MAX : (unsigned)limit_hz;
+}
+
 uint64_t engine_rate_hz(uint64_t period_ns)
 {
     return (1000000000u + period_ns / 2) / period_ns;

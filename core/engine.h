@@ -36,6 +36,9 @@ bool engine_is_alive(const struct event *event);
 /* The period of one sample: of RATE_HZ, or the shortest that the engine can do. */
 uint64_t engine_period_ns(const struct event_traits *traits, unsigned rate_hz);
 
+/* The highest rate that may be asked for, by the kernel's limit and by our own. */
+unsigned engine_rate_limit_hz(void);
+
 /* The rate that such a period makes, as it was asked for where that could be had. */
 uint64_t engine_rate_hz(uint64_t period_ns);
 

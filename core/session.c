@@ -36,9 +36,7 @@ static void complain(void *context, const char *line)
 
 static unsigned rate_capped(const struct session *session, unsigned asked_hz)
 {
-    uint64_t limit_hz = event_rate_limit_hz();
-    if (limit_hz == 0 || limit_hz > CONFIG_RATE_HZ_MAX)
-        limit_hz = CONFIG_RATE_HZ_MAX;
+    unsigned limit_hz = engine_rate_limit_hz();
     if (asked_hz <= limit_hz)
         return asked_hz;
     char line[256];
@@ -50,7 +48,7 @@ static unsigned rate_capped(const struct session *session, unsigned asked_hz)
     text_put_u64(&text, limit_hz);
     text_put(&text, " samples per second are used");
     tell(session, line);
-    return (unsigned)limit_hz;
+    return limit_hz;
 }
 
 /* Is this program one to be profiled, by its name and by the options? */

@@ -121,7 +121,7 @@ static void print_amount(const struct summary *summary, struct text *text)
     text_put(text, " (pid ");
     text_put_i64(text, summary->pid);
     text_put(text, "): ");
-    put_count(text, summary->samples, "sample");
+    put_count(text, summary->samples, "stack");
     text_put(text, ", ");
     text_put_fixed(text, summary->cpu_seen_ns / 1000000, 3);
     text_put(text, " s of CPU time");
@@ -141,8 +141,8 @@ static void print_quality(const struct summary *summary, struct text *text)
     put_percent(text, summary->whole_stacks, summary->samples);
     text_put(text, " whole, ");
     text_put_u64(text, summary->truncated_stacks);
-    text_put(text, " truncated; ");
-    put_count(text, summary->lost_samples, "sample");
+    text_put(text, " truncated, ");
+    text_put_u64(text, summary->lost_samples);
     text_put(text, " lost; ");
     put_count(text, summary->uncovered_threads, "thread");
     text_put(text, " not covered");
@@ -161,7 +161,7 @@ static void print_quality(const struct summary *summary, struct text *text)
 
 static void print_kernel_time(const struct summary *summary, struct text *text)
 {
-    if (summary->kernel_frames)
+    if (summary->kernel_ns == 0)
         return;
     text_put(text, "selfsample: kernel time at least ");
     put_percent(text, summary->kernel_ns, summary->cpu_seen_ns);

@@ -138,7 +138,7 @@ static struct summary summarize(const struct teller *teller, uint64_t app_cpu_ns
         .arena_bytes = collector->arena->peak_bytes + collector->perf_map.arena.peak_bytes,
     };
     if (session->config.kernel == CONFIG_KERNEL_NO)
-        summary.kernel_reason = "SELFSAMPLE_KERNEL=no";
+        summary.kernel_reason = "as asked";
     else if (traits->by_timer)
         summary.kernel_reason = "timers see user stacks alone";
     else if (!traits->kernel_frames)

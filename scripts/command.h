@@ -64,9 +64,10 @@ void help_if_asked(int argc, char **argv, const char *text);
 /* ---- command_control.c: processes that are being profiled ---- */
 
 /*
- * `snapshot PID`, `pause PID` and `resume PID`, where PID is a profiled process or its helper: asks
- * the helper and waits for its answer. A snapshot's file is printed on stdout. Where the first word
- * is another one: returns. Else ends the process: with 0, or with 1 after a line that says why not.
+ * `snapshot`, `pause` and `resume`, of a process id, a profiled process's or its helper's, or of a
+ * program's name: asks the helper and waits for its answer. A snapshot's file is printed on stdout.
+ * Where the first word is another one: returns. Else ends the process: with 0, or with 1 after a
+ * line that says why not.
  */
 void control_apply(int argc, char **argv);
 
@@ -94,6 +95,9 @@ void views_apply(int argc, char **argv);
 /* ---- command_after.c: what is done at the end of a run ---- */
 
 struct reports;
+
+/* Will there be a page? Not where this command was built without it. */
+bool after_makes_page(const struct after_run *after);
 
 /* Ends the process with a line where it can't be done. */
 void after_judge(const struct after_run *after);

@@ -231,15 +231,14 @@ static void page_show(const struct reports *reports, const struct files *files, 
         unlink(page);
 }
 
+bool after_makes_page(const struct after_run *after)
+{
+    return after->page != NULL && page_find().head != NULL;
+}
+
 void after_judge(const struct after_run *after)
 {
-    if (after->page == NULL)
-        return;
-    if (page_find().head == NULL) {
-        tell("--flamegraph: %s; the program was not run", PAGE_IS_MISSING);
-        exit(STATUS_USAGE);
-    }
-    if (after->page[0] != 0)
+    if (after_makes_page(after) && after->page[0] != 0)
         page_place_judge(after->page);
 }
 
@@ -259,6 +258,8 @@ void after_do(const struct after_run *after, const struct reports *reports, cons
     const struct files files = files_of(reports);
     if (after->top)
         top_show(reports, &files);
-    if (after->page != NULL)
+    if (after_makes_page(after))
         page_show(reports, &files, after->page, program);
+    else if (after->page != NULL)
+        tell("no flame graph: %s", PAGE_IS_MISSING);
 }

@@ -2,7 +2,6 @@
  * its answer. */
 #include "command.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +19,10 @@ static const struct {
     enum helper_request request;
 } requests[] = {{"snapshot", ASK_SNAPSHOT}, {"pause", ASK_PAUSE}, {"resume", ASK_RESUME}};
 
-static void ask(pid_t helper, enum helper_request request)
+/* Ends the process with a line about WHOM, as the user said it. */
+_Noreturn static void fail(const char *whom, const char *why)
 {
-    if (helper_ask(helper, request))
-        return;
-    tell("%d: %s", (int)helper,
-         errno == ESRCH ? "the program has ended meanwhile" : strerror(errno));
+    tell("%s: %s", whom, why);
     exit(STATUS_FAILED);
 }
 
@@ -44,41 +41,38 @@ static bool is_late(const struct timespec *began)
     return now.tv_sec - began->tv_sec > ANSWER_SECONDS;
 }
 
-/* Ends the process where no answer comes. */
-static void answer_wait(pid_t helper, int fd, enum helper_request request,
-                        const struct helper_words *before, struct helper_words *now)
+/* Asks the HELPER of WHOM and waits for the answer, which is in *NOW. */
+static void ask(const char *whom, pid_t helper, enum helper_request request,
+                struct helper_words *now)
 {
+    static struct helper_words before;
     struct timespec began;
+    int fd = helper_words_open(helper);
+    errno = fd < 0 ? errno : EAGAIN; /* for words that never come whole */
+    if (fd < 0 || !helper_words_get(helper, &before) || !helper_ask(helper, request))
+        fail(whom, errno == ESRCH || errno == ENOENT ? "the program has ended meanwhile"
+                                                     : strerror(errno));
     clock_gettime(CLOCK_MONOTONIC, &began);
-    while (!helper_words_read(fd, now) || !is_done(request, before, now)) {
-        if (helper_judge(helper, 0) != A_HELPER) {
-            tell("%d: the program ended before its helper could answer", (int)helper);
-            exit(STATUS_FAILED);
-        }
-        if (is_late(&began)) {
-            tell("%d: the helper did not answer within %d s", (int)helper, ANSWER_SECONDS);
-            exit(STATUS_FAILED);
-        }
+    while (!helper_words_read(fd, now) || !is_done(request, &before, now)) {
+        if (helper_judge(helper, 0) != A_HELPER)
+            fail(whom, "the program ended before its helper could answer");
+        if (is_late(&began))
+            fail(whom, "its helper has not answered within 30 s");
         answer_pause();
     }
+    close(fd);
 }
 
-_Noreturn static void control(enum helper_request request, pid_t pid)
+_Noreturn static void control(enum helper_request request, const char *whom)
 {
-    static struct helper_words before, now;
-    pid_t helper = helper_find(pid);
-    int fd = helper_words_open(helper);
-    for (int tries = 0; !helper_words_read(fd, &before) && tries < 100; tries++)
-        answer_pause();
-    ask(helper, request);
-    answer_wait(helper, fd, request, &before, &now);
-    close(fd);
-    if (request == ASK_SNAPSHOT && now.error[0] != 0) {
-        tell("%d: nothing was written: %s", (int)pid, now.error);
+    static struct helper_words words;
+    ask(whom, helper_of_argument(whom), request, &words);
+    if (request == ASK_SNAPSHOT && words.error[0] != 0) {
+        tell("%s: nothing was written: %s", whom, words.error);
         exit(STATUS_FAILED);
     }
     if (request == ASK_SNAPSHOT)
-        puts(now.file);
+        puts(words.file);
     exit(fflush(stdout) == 0 ? 0 : STATUS_FAILED);
 }
 
@@ -89,17 +83,15 @@ void control_apply(int argc, char **argv)
             continue;
         help_if_asked(
             argc, argv,
-            "usage: selfsample snapshot|pause|resume PID\n\n"
+            "usage: selfsample snapshot|pause|resume PID|PROGRAM\n\n"
             "snapshot writes the profile so far of a process that is being profiled and\n"
             "prints the name of the file. After pause nothing is sampled until resume. PID\n"
-            "may be the helper's as well.\n\n");
-        char *end = NULL;
-        long pid = argc == 3 ? strtol(argv[2], &end, 10) : 0;
-        if (pid > 0 && pid <= INT_MAX && isdigit((unsigned char)argv[2][0]) && *end == 0)
-            control(requests[i].request, (pid_t)pid);
-        tell("usage: selfsample %s PID, a process id; a program of this name is run by "
-             "`selfsample -- %s`",
-             argv[1], argv[1]);
+            "may be the helper's as well; PROGRAM does where one process alone runs it.\n\n");
+        if (argc == 3 && argv[2][0] != '-' && argv[2][0] != 0)
+            control(requests[i].request, argv[2]);
+        tell("usage: selfsample %s PID|PROGRAM, a process that is being profiled; a program of "
+             "the name %s is run by `selfsample -- %s`",
+             argv[1], argv[1], argv[1]);
         exit(STATUS_FAILED);
     }
 }

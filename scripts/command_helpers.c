@@ -26,6 +26,8 @@
 #define HELPER_NAME    "selfsample"
 #define LOOKS_APART_NS 5000000
 
+enum { READS = 20 }; /* tries to read what a helper is just writing */
+
 /* The same on every processor; older headers don't know them. */
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
@@ -136,7 +138,7 @@ pid_t *helpers_list(pid_t app, size_t *count, size_t *others)
     return found.list;
 }
 
-pid_t helper_find(pid_t pid)
+static pid_t helper_of_process(pid_t pid)
 {
     struct process process;
     enum helper_found found = helper_judge(pid, 0);
@@ -160,6 +162,37 @@ pid_t helper_find(pid_t pid)
     exit(STATUS_FAILED);
 }
 
+static pid_t helper_of_program(const char *name)
+{
+    static struct helper_words words;
+    size_t count, others, matching = 0;
+    pid_t *helpers = helpers_list(0, &count, &others), found = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!helper_words_get(helpers[i], &words) || strcmp(words.program, name) != 0)
+            continue;
+        found = helpers[i];
+        matching++;
+    }
+    free(helpers);
+    if (matching == 1)
+        return found;
+    if (matching == 0)
+        tell("%s: no profiled process runs a program of this name; `selfsample list` shows which "
+             "there are",
+             name);
+    else
+        tell("%s: %zu profiled processes run it; give the pid that `selfsample list` shows", name,
+             matching);
+    exit(STATUS_FAILED);
+}
+
+pid_t helper_of_argument(const char *argument)
+{
+    bool is_number = argument[0] != 0 && argument[strspn(argument, "0123456789")] == 0;
+    long pid = is_number ? strtol(argument, NULL, 10) : 0;
+    return pid > 0 && pid <= INT_MAX ? helper_of_process((pid_t)pid) : helper_of_program(argument);
+}
+
 /* ---- asking ---- */
 
 static void request_note(struct requests_asked *asked, enum helper_request request)
@@ -177,14 +210,16 @@ static bool thread_ask(pid_t helper, enum helper_request request)
 {
     char path[64];
     struct requests_asked asked;
-    if (has_memory_file(helper, REQUESTS_FD, REQUESTS_NAME) != 1) {
-        errno = ESRCH;
-        return false;
-    }
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)helper, REQUESTS_FD);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return false;
+    /* Only now: until it was open somebody else could have come to be of this number. */
+    if (has_memory_file(getpid(), fd, REQUESTS_NAME) != 1) {
+        close(fd);
+        errno = ESRCH;
+        return false;
+    }
     bool done = flock(fd, LOCK_EX) == 0 && pread(fd, &asked, sizeof asked, 0) == sizeof asked;
     if (done) {
         request_note(&asked, request);
@@ -317,6 +352,17 @@ bool helper_words_read(int fd, struct helper_words *words)
     words->is_us = strcmp(unit, "us") == 0;
     words->paused = strcmp(paused, "yes") == 0;
     return true;
+}
+
+bool helper_words_get(pid_t helper, struct helper_words *words)
+{
+    int fd = helper_words_open(helper);
+    bool read = false;
+    for (int i = 0; i < READS && fd >= 0 && !(read = helper_words_read(fd, words)); i++)
+        answer_pause();
+    if (fd >= 0)
+        close(fd);
+    return read;
 }
 
 void answer_pause(void)

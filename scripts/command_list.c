@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READS = 20 }; /* tries to read what a helper is just writing */
-
 struct listed {
     pid_t pid, app;
     struct process helper;
@@ -29,18 +27,10 @@ static int by_start(const void *left, const void *right)
 /* False where it has ended meanwhile. */
 static bool listed_read(struct listed *listed, pid_t helper)
 {
-    int fd = helper_words_open(helper);
-    bool read = false;
     listed->pid = helper;
     listed->app = helper_app(helper);
-    for (int i = 0; i < READS && fd >= 0 && !read; i++) {
-        read = helper_words_read(fd, &listed->words);
-        if (!read)
-            answer_pause();
-    }
-    if (fd >= 0)
-        close(fd);
-    return read && listed->app != 0 && process_read(listed->pid, &listed->helper);
+    return listed->app != 0 && helper_words_get(helper, &listed->words) &&
+           process_read(listed->pid, &listed->helper);
 }
 
 static int64_t clock_ns(clockid_t clock)
@@ -82,7 +72,7 @@ void view_list(struct view_options *options, char **files, size_t file_count)
         read += listed_read(&list[read], helpers[i]);
     qsort(list, read, sizeof *list, by_start);
     if (read != 0)
-        printf("%7s  %-10s %10s %10s  %-7s  %-15s  %-6s  %s\n", "pid", "since", "CPU s", "samples",
+        printf("%7s  %-10s %10s %10s  %-7s  %-15s  %-6s  %s\n", "pid", "since", "CPU s", "stacks",
                "state", "program", "engine", "file");
     for (size_t i = 0; i < read; i++)
         print_listed(&list[i]);

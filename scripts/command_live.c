@@ -50,43 +50,6 @@ static uint64_t monotonic_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- which process ---- */
-
-/* The one helper whose program is called so. */
-static pid_t helper_by_name(const char *name)
-{
-    static struct helper_words words;
-    size_t count, others, matching = 0;
-    pid_t *helpers = helpers_list(0, &count, &others), found = 0;
-    for (size_t i = 0; i < count; i++) {
-        int fd = helper_words_open(helpers[i]);
-        if (helper_words_read(fd, &words) && strcmp(words.program, name) == 0) {
-            found = helpers[i];
-            matching++;
-        }
-        if (fd >= 0)
-            close(fd);
-    }
-    free(helpers);
-    if (matching == 0)
-        view_fail("%s: no profiled process runs a program of this name; `selfsample list` shows "
-                  "which there are",
-                  name);
-    if (matching > 1)
-        view_fail("%s: %zu profiled processes run it; give the pid that `selfsample list` shows",
-                  name, matching);
-    return found;
-}
-
-static pid_t helper_of_argument(const char *argument)
-{
-    char *end;
-    long pid = strtol(argument, &end, 10);
-    if (argument[0] >= '0' && argument[0] <= '9' && *end == 0 && pid > 0 && pid <= INT_MAX)
-        return helper_find((pid_t)pid);
-    return helper_by_name(argument);
-}
-
 /* ---- keys and signals ---- */
 
 /* Ctrl-Z: the terminal is the shell's until somebody wakes us. */

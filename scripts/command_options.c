@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "engine.h"
 #include "outpath.h"
 
 static const struct option_row {
@@ -69,7 +70,7 @@ _Noreturn static void print_help(void)
         "       selfsample doctor [PROGRAM [ARGUMENT...]]\n"
         "       selfsample list\n"
         "       selfsample live [options] PID|PROGRAM\n"
-        "       selfsample snapshot|pause|resume PID\n"
+        "       selfsample snapshot|pause|resume PID|PROGRAM\n"
         "       selfsample inline FILE...\n"
         "       selfsample top|tree|merge|diff|convert|flamegraph [options] FILE...\n\n"
         "Profiles the program and its children from inside and leaves folded stacks, ready for a\n"
@@ -100,9 +101,11 @@ void help_if_asked(int argc, char **argv, const char *text)
     exit(fflush(stdout) == 0 ? 0 : STATUS_FAILED);
 }
 
-_Noreturn static void usage(void)
+/* MORE: a clause. */
+_Noreturn static void usage(const char *more)
 {
-    fprintf(stderr, "usage: selfsample [options] [--] program [arguments]; --help tells more\n");
+    fprintf(stderr, "usage: selfsample [options] [--] program [arguments]; --help tells more%s\n",
+            more);
     exit(STATUS_USAGE);
 }
 
@@ -215,11 +218,40 @@ static void out_anchor(void)
         setenv("SELFSAMPLE_OUT", pattern, 1);
 }
 
-/* What options say together. */
-static void options_judge(void)
+static void rate_judge(const struct config *config)
+{
+    char had[16];
+    unsigned limit_hz = engine_rate_limit_hz();
+    if (config->rate_hz <= limit_hz)
+        return;
+    tell("--rate %u: more than the program could bear, or than kernel.perf_event_max_sample_rate; "
+         "%u samples per second are used",
+         config->rate_hz, limit_hz);
+    snprintf(had, sizeof had, "%u", limit_hz);
+    setenv("SELFSAMPLE_RATE", had, 1);
+}
+
+static void kernel_judge(const struct config *config)
+{
+    struct event_traits traits;
+    if (config->kernel != CONFIG_KERNEL_YES || config->engine == CONFIG_ENGINE_TIMER ||
+        event_probe(&traits, true) != 0 || traits.kernel_frames)
+        return;
+    tell("--kernel yes: the kernel refuses kernel samples; user stacks alone are sampled; "
+         "`selfsample doctor` says what would allow them");
+    setenv("SELFSAMPLE_KERNEL", "auto", 1);
+}
+
+/* What the system does not give of the GIVEN options, and what these say together. Here rather than
+ * in the library, where each process of the tree would tell it, and of the variable. */
+static void options_judge(const bool *given)
 {
     static struct config config;
     options_of_environment(&config);
+    if (given['r'])
+        rate_judge(&config);
+    if (given['k'])
+        kernel_judge(&config);
     if (!config.inlined || config_has_places(&config))
         return;
     tell("--inline: not with pprof files; make a folded profile, and convert it; the program was "
@@ -231,14 +263,18 @@ int options_apply(int argc, char **argv, struct after_run *after)
 {
     struct option options[ROWS + 5];
     char letters[2 * ROWS + 4];
+    static char own[] = "selfsample";
+    bool given[UCHAR_MAX + 1] = {0}; /* by their letters */
     int found;
 
+    argv[0] = own; /* as getopt calls us */
     rows_to_getopt(options, letters);
     while ((found = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         const struct option_row *row = row_of(found);
         if (row != NULL) {
             const char *value = optarg ? optarg : row->value;
             variable_set(row, value);
+            given[(unsigned char)row->letter] = true;
             if (row->letter == 'o')
                 out_judge(row, value);
         } else if (found == TOP) {
@@ -251,12 +287,12 @@ int options_apply(int argc, char **argv, struct after_run *after)
             printf("selfsample %s\n", SELFSAMPLE_VERSION);
             exit(fflush(stdout) == 0 ? 0 : STATUS_USAGE);
         } else {
-            usage();
+            usage("; the program was not run"); /* getopt has told why */
         }
     }
     if (optind == argc)
-        usage();
-    options_judge();
+        usage("");
+    options_judge(given);
     out_directory_judge();
     out_anchor();
     return optind;

@@ -87,9 +87,10 @@ static const char *processes(uint64_t count)
     return count == 1 ? "process" : "processes";
 }
 
-static const char *samples(uint64_t count)
+/* What was recorded. The counts of files, which views call samples, weigh them. */
+static const char *stacks(uint64_t count)
 {
-    return count == 1 ? "sample" : "samples";
+    return count == 1 ? "stack" : "stacks";
 }
 
 static void tell_means(const struct totals *totals)
@@ -104,9 +105,9 @@ static void tell_means(const struct totals *totals)
          "%.2f s in the programs' threads",
          totals->engine, rate, frames, *reason ? " (" : "", reason, *reason ? ")" : "",
          (double)totals->helper_cpu_ns / 1e9, (double)totals->own_ns / 1e9);
-    if (!all)
+    if (totals->kernel_ns != 0)
         tell("kernel time at least %.1f %% (stacks not visible)",
-             totals->cpu_seen_ns ? share(totals->kernel_ns, totals->cpu_seen_ns) : 0.0);
+             share(totals->kernel_ns, totals->cpu_seen_ns));
 }
 
 static void tell_counts(const struct totals *totals)
@@ -114,12 +115,12 @@ static void tell_counts(const struct totals *totals)
     bool brief = totals->cpu_clock_ns < BRIEF_NS;
     const char *unit = brief ? "ms" : "s";
     double unit_ns = brief ? 1e6 : 1e9;
-    tell("%" PRIu64 " %s from %zu %s; %.2f %s of CPU time seen, %.1f %% of %.2f %s",
-         totals->samples, samples(totals->samples), totals->processes, processes(totals->processes),
+    tell("%" PRIu64 " %s recorded from %zu %s; %.2f %s of CPU time seen, %.1f %% of %.2f %s",
+         totals->samples, stacks(totals->samples), totals->processes, processes(totals->processes),
          (double)totals->cpu_seen_ns / unit_ns, unit,
          share(totals->cpu_seen_ns, totals->cpu_clock_ns), (double)totals->cpu_clock_ns / unit_ns,
          unit);
-    tell("stacks whole: %.1f %%; samples lost: %" PRIu64 "; threads not covered: %" PRIu64,
+    tell("stacks whole: %.1f %%, lost: %" PRIu64 "; threads not covered: %" PRIu64,
          share(totals->whole, totals->whole + totals->truncated), totals->lost, totals->uncovered);
     if (totals->thinned != 0)
         tell("short threads that others of their kind represent: %" PRIu64, totals->thinned);
@@ -242,7 +243,7 @@ static void tell_file(const struct report *report)
         snprintf(word, sizeof word, "%s", path_from_here(report->file));
     }
     tell("wrote %s (%s%s, %" PRIu64 " %s)", word, parts, report->program, report->samples,
-         samples(report->samples));
+         stacks(report->samples));
 }
 
 static void tell_files(const struct reports *reports, bool picture_hint)

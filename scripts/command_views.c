@@ -46,7 +46,7 @@ static const struct view {
      "+- is the standard error of a share p of n samples, sqrt(p (1 - p) / n), in points: what\n"
      "chance alone does. Shares that differ by less than two of these may as well be the same.\n"
      "Where counts are microseconds the file does not tell n. It is taken from --rate then.\n"
-     "Samples are weights here, in periods of the rate; a run's summary counts stacks.\n",
+     "Samples are weights here, in periods of the rate; summaries, list and live count stacks.\n",
      1, ANY, view_top},
     {TREE, "tree", "[options] FILE...",
      "Prints who called whom: the share of the CPU time in each call and in what is under it\n"
@@ -79,7 +79,7 @@ static const struct view {
      1, ANY, view_flamegraph},
     {LIST, "list", "",
      "Prints the running processes that are being profiled: since when, the CPU time and the\n"
-     "samples so far (as of a second ago at the most), and the file that the profile will go to.\n",
+     "stacks so far (as of a second ago at the most), and the file that the profile will go to.\n",
      0, 0, view_list},
     {LIVE, "live", "[options] PID|PROGRAM",
      "Shows what a running, profiled process spends its CPU time on: what `selfsample top` would\n"

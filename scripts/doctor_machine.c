@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "deep_stack.h"
+#include "engine.h"
 #include "event.h"
 #include "number_file.h"
 #include "threads.h"
@@ -94,11 +95,11 @@ static void examine_events(void)
 
 static void examine_limits(void)
 {
-    uint64_t rate = event_rate_limit_hz(), bytes = threads_budget_bytes(geteuid() == 0);
-    if (rate != 0 && rate < CONFIG_RATE_HZ_MAX)
+    unsigned rate = engine_rate_limit_hz();
+    uint64_t bytes = threads_budget_bytes(geteuid() == 0);
+    if (rate < CONFIG_RATE_HZ_MAX)
         finding(HEALTH_LIMITED, "sample rate",
-                "sudo sysctl kernel.perf_event_max_sample_rate=20000", "%" PRIu64 " Hz at most",
-                rate);
+                "sudo sysctl kernel.perf_event_max_sample_rate=20000", "%u Hz at most", rate);
     else
         finding(HEALTH_OK, "sample rate", NULL, "up to %u Hz", CONFIG_RATE_HZ_MAX);
     if (bytes / RINGS_BYTES < RINGS_ENOUGH)
@@ -129,16 +130,14 @@ static void examine_release(void)
 static void examine_confinement(void)
 {
     char target[64] = "";
-    bool own_pids = readlink("/proc/self/ns/pid", target, sizeof target - 1) > 0 &&
-                    strcmp(target, PID_NAMESPACE_1) != 0;
-    bool container =
-        own_pids || access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
+    bool is_told = readlink("/proc/self/ns/pid", target, sizeof target - 1) > 0;
     if (own_status("Seccomp") > 0)
         finding(HEALTH_OK, "seccomp", NULL,
                 "a filter is in force here; what it refuses is told in the other lines");
-    if (container)
+    if (!is_told || strcmp(target, PID_NAMESPACE_1) != 0)
         finding(HEALTH_LIMITED, "container", "docker run --init, or another program as process 1",
-                "if the program is process 1 and is killed, the last 5 s are not in its profile");
+                "if the program is process 1%s and is killed, the last 5 s are not in its profile",
+                is_told ? " here" : " of a container, which can't be told here,");
 }
 
 /* The directory that files go to. */

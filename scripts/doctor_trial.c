@@ -44,7 +44,7 @@ static void judge(const struct report *report)
     }
     finding(strcmp(report->engine, "perf") == 0 ? HEALTH_OK : HEALTH_LIMITED, "trial",
             no_libunwind ? "sudo apt install libunwind8 (or what this system calls it)" : NULL,
-            "%llu samples of sh; engine: %s; stacks whole: %.1f %%",
+            "%llu stacks of sh; engine: %s; stacks whole: %.1f %%",
             (unsigned long long)report->samples, report->engine, whole);
 }
 

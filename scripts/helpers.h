@@ -21,8 +21,10 @@ enum helper_found helper_judge(pid_t pid, pid_t app);
 /* The process that HELPER is the helper of; 0 where it is gone. */
 pid_t helper_app(pid_t helper);
 
-/* The helper that PID is or has. Ends the process with a line where there is none. */
-pid_t helper_find(pid_t pid);
+/* The helper that ARGUMENT means: that of a process or the helper itself, by its number, or that of
+ * the one process that runs a program of this name. Ends the process with a line where there is
+ * none. */
+pid_t helper_of_argument(const char *argument);
 
 /* What a helper has said. Values have no control characters in them. */
 struct helper_words {
@@ -40,6 +42,9 @@ int helper_words_open(pid_t helper);
 
 /* Reads them. False where they are just being written; then a next try will do. */
 bool helper_words_read(int fd, struct helper_words *words);
+
+/* Opens them, reads them, and closes them. False where there is nothing to be read. */
+bool helper_words_get(pid_t helper, struct helper_words *words);
 
 enum helper_request { ASK_SNAPSHOT, ASK_LOOK, ASK_PAUSE, ASK_RESUME };
 

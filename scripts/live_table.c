@@ -17,12 +17,12 @@ static void print_heading(const struct live_table *table)
     const char *state = table->words->paused ? ", paused" : "";
     printf("%s (pid %d)%s: ", table->words->program, (int)table->pid, state);
     if (before == NULL) {
-        printf("all so far: %.2f s of CPU time, %" PRIu64 " samples\n", (double)now->cpu_ns / 1e9,
+        printf("all so far: %.2f s of CPU time, %" PRIu64 " stacks\n", (double)now->cpu_ns / 1e9,
                now->samples);
     } else {
         double seconds = (double)(now->at_ns - before->at_ns) / 1e9;
         double cpu_seconds = (double)(now->cpu_ns - before->cpu_ns) / 1e9;
-        printf("last %.1f s: %.2f s of CPU time (%.0f %% of a CPU), %" PRIu64 " samples\n", seconds,
+        printf("last %.1f s: %.2f s of CPU time (%.0f %% of a CPU), %" PRIu64 " stacks\n", seconds,
                cpu_seconds, seconds > 0 ? 100 * cpu_seconds / seconds : 0,
                now->samples - before->samples);
     }

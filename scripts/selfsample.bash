@@ -62,10 +62,10 @@ _selfsample_value() {
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$3")
 }
 
-# Running, profiled processes: ids, and with $2 the names of their programs too.
+# Running, profiled processes: ids, and the names of their programs.
 _selfsample_processes() {
     local words
-    words=$("${COMP_WORDS[0]}" list 2>/dev/null | awk -v names="$2" 'NR > 1 { print $1; if (names) print $6 }')
+    words=$("${COMP_WORDS[0]}" list 2>/dev/null | awk 'NR > 1 { print $1; print $6 }')
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$1")
 }
 
@@ -94,8 +94,7 @@ _selfsample_argument() {
         ;;
     doctor) mapfile -t COMPREPLY < <(_selfsample_programs "$2"; compgen -f -- "$2") ;;
     list) ;;
-    live) _selfsample_processes "$2" names ;;
-    snapshot | pause | resume) _selfsample_processes "$2" '' ;;
+    live | snapshot | pause | resume) _selfsample_processes "$2" ;;
     *) _selfsample_files "$2" ;;
     esac
 }

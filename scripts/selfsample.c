@@ -4,8 +4,8 @@
  * and ends as the program ended. It adds nothing to stdin and stdout and is in no pipe between
  * them.
  *
- * selfsample snapshot|pause|resume PID: speaks with the helper of a process that runs already.
- * selfsample inline FILE...: puts inlined functions into files that were written before.
+ * selfsample snapshot|pause|resume PID|PROGRAM: speaks with the helper of a process that runs
+ * already. selfsample inline FILE...: puts inlined functions into files that were written before.
  * selfsample top|tree|merge|diff|convert|flamegraph ... FILE...: shows files that were written.
  * selfsample list, live PID: shows processes that are being profiled.
  */
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     }
     reports_wait(&reports);
     inline_reports(&reports);
-    summary_tell(&reports, program[0], after.page == NULL);
+    summary_tell(&reports, program[0], !after_makes_page(&after));
     after_do(&after, &reports, program[0]);
     reports_close(&reports);
     program_end_like(status);

@@ -87,7 +87,7 @@ void stacks_name_threads(struct stacks *by_thread, const struct stacks *stacks, 
     free(path);
 }
 
-size_t threads_count(const struct stacks *stacks, size_t roots)
+size_t thread_names_count(const struct stacks *stacks, size_t roots)
 {
     size_t count = 0;
     for (const struct node *node = stacks->root; node != NULL;

@@ -122,10 +122,10 @@ size_t top_print(const struct stacks *stacks, bool only_new, const struct view_o
 static void print_subject(const struct stacks *stacks, size_t files,
                           const struct view_options *options)
 {
-    size_t threads = options->roots ? threads_count(stacks, options->roots) : 0;
+    size_t names = options->roots ? thread_names_count(stacks, options->roots) : 0;
     printf("%" PRIu64 " %s", stacks->root->total[0], unit_name(options));
-    if (threads != 0)
-        printf(", %zu thread%s", threads, threads == 1 ? "" : "s");
+    if (names != 0)
+        printf(", %zu thread name%s", names, names == 1 ? "" : "s");
     printf(", %zu file%s", files, files == 1 ? "" : "s");
     printf("\n");
 }

@@ -165,8 +165,8 @@ struct name **functions_count(const struct stacks *stacks, size_t roots, size_t 
 /* Makes BY_THREAD of STACKS: the same, with each function's name behind that of its thread. */
 void stacks_name_threads(struct stacks *by_thread, const struct stacks *stacks, size_t roots);
 
-/* How many threads there are: different beginnings of ROOTS frames. */
-size_t threads_count(const struct stacks *stacks, size_t roots);
+/* Different beginnings of ROOTS frames, which several threads of one name have in common. */
+size_t thread_names_count(const struct stacks *stacks, size_t roots);
 
 /* PART of WHOLE in percent, 0 where WHOLE is 0. */
 double percent(uint64_t part, uint64_t whole);

@@ -474,8 +474,8 @@ def check_sum(result, profile, tolerance=0.02, slack_ms=6, of=None):
 
 
 def told_lost(text):
-    """How many samples the summaries in the text say were lost; None where none says anything."""
-    counts = re.findall(r"([0-9]+) samples? lost", text)
+    """How many stacks the summaries in the text say were lost; None where none says anything."""
+    counts = re.findall(r"([0-9]+) lost;", text)
     return sum(map(int, counts)) if counts else None
 
 

@@ -6,7 +6,7 @@ import re
 import signal
 import time
 
-from harness import (EVERYONE, Skip, bare, expect, main, measured, near_ms, need_root, private_directory, program, test,
+from harness import (EVERYONE, Skip, bare, expect, main, measured, near_ms, need_root, paranoid, private_directory, program, test,
                      the_command, wait_until)
 
 
@@ -23,20 +23,20 @@ def rest(result):
             if not line.startswith("selfsample: ")]
 
 
-def samples_told(text):
-    match = re.search(r"([0-9]+) samples? from", text)
-    expect(match, f"no number of samples in: {text}")
+def stacks_told(text):
+    match = re.search(r"([0-9]+) stacks? recorded from", text)
+    expect(match, f"no number of stacks in: {text}")
     return int(match.group(1))
 
 
 def expect_sum_told(text, profiles):
-    """The CPU time told is what the files sum up to, and the samples told are records in them."""
+    """The CPU time told is what the files sum up to, and the stacks told are what was recorded."""
     match = re.search(r"([0-9.]+) s of CPU time seen", text)
     expect(match, f"no CPU time in: {text}")
     counts = sum(profile.total() for profile in profiles)
     measured(abs(float(match.group(1)) - counts / 999) < 0.006 + 0.001 * len(profiles),
              f"{counts} periods in the files, but: {text}")
-    measured(0 < samples_told(text) <= 1.2 * counts, f"{counts} in the files, but: {text}")
+    measured(0 < stacks_told(text) <= 1.2 * counts, f"{counts} in the files, but: {text}")
 
 
 @test(each=[0, 1, 42, 255])
@@ -103,8 +103,38 @@ def test_program_not_executable():
 def test_usage():
     result = selfsample()
     expect(result.status == 125 and b"usage" in result.stderr.lower(), str(result))
-    result = selfsample("--no-such-option", "true")
-    expect(result.status == 125 and b"--no-such-option" in result.stderr, str(result))
+    for option in ("--no-such-option", "-X"):
+        result = selfsample(option, program("io"), "x")
+        expect(result.status == 125 and not result.stdout and option[-1:].encode() in result.stderr, str(result))
+        expect(result.stderr.endswith(b"; the program was not run\n"), str(result))
+
+
+def told_of(*options, **more):
+    """What is said of options while two processes run, one after the other."""
+    script = f"{program('work')} 20000; {program('work')} 20000"
+    lines = ours(selfsample(*options, "sh", "-c", script, **more))
+    return [line for line in lines if "more than" in line or "refuses" in line]
+
+
+@test
+def test_what_the_system_does_not_give():
+    """It is told once, of the option where it was one that asked, and of the variable where that did."""
+    lines = told_of("-r", 99999)
+    expect(len(lines) == 1 and " --rate 99999: more than" in lines[0], f"{lines}")
+    lines = told_of(env={"SELFSAMPLE_RATE": "99999"})
+    expect(lines and all(" SELFSAMPLE_RATE=99999: more than" in line for line in lines), f"{lines}")
+    need_root()
+    with paranoid(2):
+        lines = told_of("-k", "yes", user=True)
+        expect(len(lines) == 1 and " --kernel yes: the kernel refuses" in lines[0], f"{lines}")
+        lines = told_of(env={"SELFSAMPLE_KERNEL": "yes"}, user=True)
+        expect(lines and all(" SELFSAMPLE_KERNEL=yes: the" in line for line in lines), f"{lines}")
+
+
+@test
+def test_timers_say_nothing_of_the_kernel():
+    text = "\n".join(ours(selfsample("-e", "timer", program("work"), 300000)))
+    expect("kernel frames: no (timers see user stacks alone)" in text and "kernel time" not in text, text)
 
 
 def refused(option, value, text, **more):
@@ -161,10 +191,12 @@ def test_children(case):
 
 @test(each=["snapshot", "pause", "resume"])
 def test_control_without_a_process_id(word):
-    for operands in ([], ["abc"], ["1x"], ["0"], ["1", "2"]):
+    for operands, said in (([], f"{word} PID|PROGRAM"), (["1", "2"], f"{word} PID|PROGRAM"),
+                           (["--no"], f"{word} PID|PROGRAM"), (["1x"], ": 1x: no profiled process runs"),
+                           (["0"], ": 0: no profiled process runs"), (["9" * 20], "9: no profiled process runs")):
         result = selfsample(word, *operands)
         expect(result.status == 1 and not result.stdout, str(result))
-        expect(len(ours(result)) == 1 and f"{word} PID, a process id" in ours(result)[0], str(result))
+        expect(len(ours(result)) == 1 and said in ours(result)[0], str(result))
 
 
 @test
@@ -277,7 +309,7 @@ def test_a_process_that_stays():
     script = f"{program('work')} 2500000 >/dev/null 2>&1 & exec {program('work')} 100000"
     result = selfsample("/bin/sh", "-c", script)
     text = "\n".join(ours(result))
-    measured("still running" in text or samples_told(text) > 2400, f"stderr: {text}")
+    measured("still running" in text or stacks_told(text) > 2400, f"stderr: {text}")
     expect(len([p for p in result.profiles if ".work." in p.path.name]) == 2, f"{result.files()}")
 
 

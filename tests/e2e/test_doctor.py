@@ -13,7 +13,7 @@ import struct
 import subprocess
 
 from harness import (COMMAND, bare, expect, library, main, need, need_root, paranoid, private_directory, program,
-                     staged, test)
+                     staged, test, the_command)
 
 
 def doctor(*words, quiet=True, **more):
@@ -57,8 +57,19 @@ def test_machine():
     found = doctor(env={"SELFSAMPLE_ONLY": "nobody", "SELFSAMPLE_ENABLED": "no"})
     is_found(found, "perf events", "ok")
     is_found(found, "output directory", "ok")
-    samples = int(re.match(r"(\d+) samples of sh; engine: perf", found["trial"][1]).group(1))
-    expect(samples > 5, f"{found}")
+    stacks = int(re.match(r"(\d+) stacks of sh; engine: perf", found["trial"][1]).group(1))
+    expect(stacks > 5, f"{found}")
+
+
+@test
+def test_container():
+    """What makes one here is that programs have process ids of their own: whatever files an image has left behind."""
+    need_root()
+    alone = os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
+    expect(("container" in doctor()) != alone, f"{doctor()}")
+    inside = subprocess.run([need("unshare"), "-fp", "--mount-proc", the_command(), "doctor"], capture_output=True,
+                            text=True, timeout=60)
+    expect("limited  container " in inside.stdout, f"{inside}")
 
 
 @test

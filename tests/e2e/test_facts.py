@@ -31,9 +31,9 @@ def unit_and_rate_of_a_recording():
     path = recorded(UNIT="us", RATE="250")
     expect(said(path) == f"bytes {path.stat().st_size}\nunit us\nrate 250\nroots 1\n", said(path))
     told = view("top", path)
-    expect(f"{Profile(path).total()} us, 1 thread" in told and "+- if 250 samples a second" in told, told)
+    expect(f"{Profile(path).total()} us, 1 thread name" in told and "+- if 250 samples a second" in told, told)
     expect("if 100 samples a second" in view("top", "--rate", 100, path), "--rate")
-    expect(" samples, 1 thread" in view("top", "--unit", "samples", path), "--unit")
+    expect(" samples, 1 thread name" in view("top", "--unit", "samples", path), "--unit")
     expect(view("tree", path) == view("tree", "-u", "us", "-r", 250, path), "tree")
     with open(path, "rb") as file:
         told = subprocess.run([the_command(), "top", "-"], stdin=file, capture_output=True, text=True, timeout=60)
@@ -104,7 +104,7 @@ def files_that_do_not_go_together():
     us, samples, slow = recorded(UNIT="us"), recorded(), recorded(RATE="250")
     told = view("top", us, samples, status=1)
     expect("counts samples, another file counts us" in told, told)
-    expect(" us, 1 thread, 2 files" in view("top", "-u", "us", us, samples), "--unit")
+    expect(" us, 1 thread name, 2 files" in view("top", "-u", "us", us, samples), "--unit")
     told = subprocess.run([the_command(), "top", samples, slow], capture_output=True, text=True, timeout=60)
     expect(told.returncode == 0 and "was sampled at 250 Hz, and is taken for 999 Hz" in told.stderr, str(told))
 

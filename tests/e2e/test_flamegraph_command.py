@@ -4,10 +4,11 @@
 import os
 import pty
 import re
+import shutil
 import subprocess
 import time
 
-from harness import COMMAND, bare, expect, main, private_directory, program, test, the_command
+from harness import COMMAND, bare, expect, library, main, private_directory, program, test, the_command
 from pages import READY, browser, frame, frames, made, need_page, quiet, text
 from stacks import view, write
 
@@ -71,7 +72,7 @@ def series_after_a_run():
     told = result.stderr.decode()
     count, us = len(result.profiles), sum(profile.total() for profile in result.profiles)
     expect(count >= 2 and f"wrote 'a b.'*.folded ({count} files; split, " in told, told)
-    expect(f"{us} us, 1 thread, {count} files" in told, told)
+    expect(f"{us} us, 1 thread name, {count} files" in told, told)
     page = browser().page(result.directory / "page.html", ready=READY)
     expect(f", {us / 1e6:.2f} s of CPU time" in text(page, "facts"), f"{text(page, 'facts')}, {us} us")
     expect({"split", "sixty"} <= {d[0] for d in frames(page)}, f"{frames(page)}")
@@ -202,10 +203,14 @@ def without_the_page():
     expect(built.count(place) == 1, "the page is not where it is looked for")
     command.write_bytes(built.replace(place, place.replace(b"@PROFILE@", b"@nothing@")))
     command.chmod(0o755)
-    for arguments, status in ((("flamegraph", "a.folded"), 1), (("--flamegraph", "echo", "run"), 125)):
-        result = subprocess.run([str(command), *arguments], capture_output=True, timeout=60)
-        said = result.stderr.decode()
-        expect(result.returncode == status and result.stdout == b"", f"{arguments}: {result}")
-        expect("`make deps`" in said and said.count("\n") == 1, f"{arguments}: {said}")
+    result = subprocess.run([str(command), "flamegraph", "a.folded"], capture_output=True, text=True, timeout=60)
+    expect(result.returncode == 1 and result.stdout == "", f"{result}")
+    expect("`make deps`" in result.stderr and result.stderr.count("\n") == 1, f"{result}")
+    shutil.copy(library(), command.parent)
+    result = bare(command, "--flamegraph", program("work"), 50000, 7)
+    said = result.stderr.decode()
+    expect(result.status == 7 and len(result.profiles) == len(result.files()) == 1, f"{result}")
+    expect("for a picture: " in said and said.splitlines()[-1].startswith("selfsample: no flame graph: "), said)
+    expect(said.count("`make deps`") == 1, said)
 
 main()

@@ -212,6 +212,9 @@ def test_by_name():
     """A program's name will do where one process alone runs it."""
     def look(pid):
         expect("`selfsample list`" in command("live", "nosuch").stderr, "a name that nobody has")
+        wait_until(lambda: command("snapshot", NAME).returncode == 0, 10, "no snapshot")
+        expect(command("pause", NAME).returncode == 0 and fields(pid)[4] == "paused", f"{fields(pid)}")
+        expect(command("resume", NAME).returncode == 0 and fields(pid)[4] == "running", f"{fields(pid)}")
 
         def look_again(_):
             told = command("live", NAME, "--count", 1)

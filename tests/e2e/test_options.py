@@ -163,7 +163,7 @@ def test_children_no():
 def test_summary_yes():
     result = run(program("split"), 1000, options={"SUMMARY": "yes"})
     text = result.stderr.decode()
-    told = re.search(r"([0-9]+) samples, ([0-9.]+) s of CPU time", text)
+    told = re.search(r"([0-9]+) stacks, ([0-9.]+) s of CPU time", text)
     expect(told, f"no samples and CPU time in: {text}")
     measured(abs(float(told.group(2)) - result.profile.total() / 999) < 0.002,
              f"{result.profile.total()} periods in the file, but: {text}")

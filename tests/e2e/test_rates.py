@@ -69,7 +69,7 @@ def test_a_helper_that_is_starved():
         raise Skip("no real-time scheduling here")
     expect(result.status == 0, str(result))
     check_sum(result, result.profile, of="split", slack_ms=12)
-    kept = re.search(r"([0-9]+) samples?,", result.stderr.decode())
+    kept = re.search(r"([0-9]+) stacks?,", result.stderr.decode())
     lost = told_lost(result.stderr.decode()) or 0
     measured(int(kept.group(1)) + lost > 0.8 * 2 * 9999,
              f"neither kept nor told as lost: {result.stderr!r}")

@@ -104,9 +104,9 @@ TEST(text_for_people)
     summary_print(&summary, &text);
     CHECK_STR(
         buffer,
-        "selfsample: python3 (pid 123): 3000 samples, 3.003 s of CPU time (99.9 % of its "
+        "selfsample: python3 (pid 123): 3000 stacks, 3.003 s of CPU time (99.9 % of its "
         "clock) in 4 threads\n"
-        "selfsample: stacks: 99.9 % whole, 3 truncated; 1 sample lost; 0 threads not covered\n"
+        "selfsample: stacks: 99.9 % whole, 3 truncated, 1 lost; 0 threads not covered\n"
         "selfsample: engine: perf at 999 Hz; kernel frames: yes; own cost: 0.012 s of CPU time and "
         "0.000 s in the program's threads, "
         "1537 KiB\n"
@@ -152,8 +152,8 @@ TEST(text_for_people_when_it_went_wrong)
                               .error = "out.folded: No space left on device (ENOSPC)"};
     struct text text = text_over(buffer, sizeof buffer);
     summary_print(&summary, &text);
-    CHECK_STR(buffer, "selfsample: x (pid 7): 0 samples, 1.000 s of CPU time in 1 thread\n"
-                      "selfsample: stacks: 0.0 % whole, 0 truncated; 0 samples lost; 0 threads not "
+    CHECK_STR(buffer, "selfsample: x (pid 7): 0 stacks, 1.000 s of CPU time in 1 thread\n"
+                      "selfsample: stacks: 0.0 % whole, 0 truncated, 0 lost; 0 threads not "
                       "covered\n"
                       "selfsample: engine: perf at 0 Hz; kernel frames: no (not allowed); own "
                       "cost: 0.000 s of CPU "

@@ -29,7 +29,7 @@ TEST(what_is_missing_is_told)
     collector.threads.uncovered = 17;
     const char *lines = said(true);
     CHECK(strstr(lines, "throttled 23 times") != NULL);
-    CHECK(strstr(lines, "4711 samples lost") != NULL);
+    CHECK(strstr(lines, "4711 lost") != NULL);
     CHECK(strstr(lines, "17 threads not covered") != NULL);
 }
 
