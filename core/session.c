@@ -163,10 +163,11 @@ static bool has_other_threads(void)
            status.st_nlink != 3;
 }
 
-/* In containers there are filters, which seldom kill; a service manager's may. */
+/* In containers there are filters, which seldom kill; a service manager's may. The caller's stack
+ * may be as small as they come. */
 static bool inherited_filters_kill(struct session *session)
 {
-    char text[TASK_STATUS_BYTES];
+    static char text[TASK_STATUS_BYTES];
     struct task_status own;
     if (session->filters_tried)
         return false;

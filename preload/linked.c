@@ -37,7 +37,7 @@ static void program_name(struct linked *linked)
     size_t length = 0;
     if (program == NULL)
         program = "program";
-    if (program[0] != '/' && getcwd(linked->program_path, LINKED_PATH_BYTES) != NULL) {
+    if (program[0] != '/' && getcwd(linked->program_path, LINKED_PATH_BYTES - 1) != NULL) {
         length = strlen(linked->program_path);
         linked->program_path[length++] = '/';
     }

@@ -45,6 +45,13 @@ def test_threads_cancelled_in_calls():
 
 
 @test
+def test_start_on_a_small_stack():
+    """A session takes little of the stack of whoever starts it, the first of a process, too."""
+    profile = both(api(), "small", options={"ENABLED": "no"}).profile
+    near_ms(profile.sum_where(lambda s: "counted" in s), 200, 20, "counted")
+
+
+@test
 def test_labels_of_threads_none():
     """Without threads' names the label is the first frame."""
     profile = run(api(), "labels", options={"THREADS": "none"}).profile

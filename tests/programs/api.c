@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -408,6 +409,26 @@ static int cancelled(void)
     return 0;
 }
 
+static void *start_and_stop(void *unused)
+{
+    check(selfsample_start(), "start");
+    counted(200000);
+    check(selfsample_stop(), "stop");
+    return unused;
+}
+
+/* A session of a thread with the smallest stack that there may be. */
+static int small(void)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, (size_t)PTHREAD_STACK_MIN);
+    pthread_create(&thread, &attributes, start_and_stop, NULL);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
@@ -417,7 +438,8 @@ int main(int argc, char **argv)
     } ways[] = {{"labels", labels},     {"fast", fast},         {"price", price},
                 {"pauses", pauses},     {"snapshot", snapshot}, {"together", together},
                 {"forks", forks},       {"errors", errors},     {"many", many},
-                {"attacked", attacked}, {"handler", handler},   {"cancelled", cancelled}};
+                {"attacked", attacked}, {"handler", handler},   {"cancelled", cancelled},
+                {"small", small}};
     for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strcmp(how, ways[i].name) == 0)
             return ways[i].run();
