@@ -174,6 +174,7 @@ void session_open_birth(struct session *session, struct mailbox_slot *slot)
         mailbox_cancel(slot);
         return;
     }
+    labels_forget(&session->labels, slot->birth.tid);
     birth_open(session, slot, &shape, one_in != 0 ? one_in : 1);
     uint32_t waiting = birth_begin(session, slot);
     if (waiting % BIRTHS_TO_WAKE == 0 ||

@@ -273,16 +273,18 @@ static void scan_conclude(const struct scan *scan)
     }
 }
 
-/* Threads that set a label and ended before they were known never give their entries back. */
-static void labels_sweep(const struct collector *collector)
+/* Threads that set a label and ended before they were known have not given their entries back. */
+static void labels_sweep(struct collector *collector)
 {
     struct labels *labels = collector->labels;
-    if (labels == NULL || labels->used < LABEL_ENTRIES / 2)
+    if (labels == NULL)
         return;
-    for (uint32_t i = 0; i < LABEL_ENTRIES; i++) {
-        pid_t tid = __atomic_load_n(&labels->entries[i].tid, __ATOMIC_ACQUIRE);
-        if (tid > 0 && !thread_exists(threads_proc_pid(&collector->threads), tid))
-            label_entry_free(&labels->entries[i]);
+    for (uint32_t i = 0; i < LABEL_ENTRIES && i < labels->used; i++) {
+        uint64_t owner = label_owner(labels, i);
+        pid_t tid = label_owner_tid(owner);
+        if (tid > 0 && threads_find_ending(&collector->threads, tid) == NULL &&
+            !thread_exists(threads_proc_pid(&collector->threads), tid))
+            label_entry_free(labels, i, owner);
     }
 }
 
@@ -346,12 +348,20 @@ static bool wants_event(const struct housekeeping *house, struct thread *thread,
     return has_used(collector, thread, aim_ns, now_ns);
 }
 
-/* Gives back what a thread that has ended had among the labels. */
-static void label_release(struct labels *labels, pid_t tid)
+/* Gives back what THREAD, which has ended, had among the labels. The next of its number, which
+ * posts its birth before it can set a label, has given that back already. */
+static void label_release(const struct housekeeping *house, const struct thread *thread)
 {
-    uint32_t entry = labels != NULL ? label_entry_of(labels, tid) : LABEL_NO_ENTRY;
-    if (entry != LABEL_NO_ENTRY)
-        label_entry_free(&labels->entries[entry]);
+    struct collector *collector = house->collector;
+    uint32_t entry =
+        collector->labels != NULL ? label_entry_of(collector->labels, thread->tid) : LABEL_NO_ENTRY;
+    if (entry == LABEL_NO_ENTRY)
+        return;
+    uint64_t owner = label_owner(collector->labels, entry);
+    if (label_owner_tid(owner) == thread->tid &&
+        threads_find(&collector->threads, thread->tid) == NULL &&
+        !mailbox_has_birth_of(house->mailbox, thread->tid))
+        label_entry_free(collector->labels, entry, owner);
 }
 
 /* Its end is in the process's clock, unless that stands still for a pause. */
@@ -370,7 +380,7 @@ static void look_after(struct housekeeping *house, struct thread *thread, uint64
     if (thread->dead) {
         account_close(collector, thread);
         note_end(house, thread);
-        label_release(collector->labels, thread->tid);
+        label_release(house, thread);
         threads_retire(&collector->threads, thread);
     } else if (wants_event(house, thread, now_ns)) {
         settle(house, thread);

@@ -1,13 +1,34 @@
 /* Labels of threads. Runs in the app's threads and in the helper; never waits, never allocates. */
 #include "labels.h"
 
+#include <errno.h>
 #include <stddef.h>
 
+#include "mapping.h"
+
 #define PROBES_MAX 256u /* of a table that is half full at the most */
+#define CLAIMED    ((uint64_t)UINT32_MAX)
 
 static uint32_t load(const uint32_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static struct label_tables *tables_of(const struct labels *labels)
+{
+    return __atomic_load_n(&labels->tables, __ATOMIC_ACQUIRE);
+}
+
+/* How many entries there may be, and none where there are no tables. */
+static uint32_t entries_used(const struct labels *labels)
+{
+    uint32_t used = load(&labels->used);
+    return tables_of(labels) == NULL ? 0 : used < LABEL_ENTRIES ? used : LABEL_ENTRIES;
+}
+
+int labels_prepare(struct labels *labels)
+{
+    return mapping_late_table(&labels->tables, sizeof(struct label_tables)) != NULL ? 0 : -ENOMEM;
 }
 
 /* FNV-1a; *LENGTH is what of TEXT is kept: whole UTF-8 characters. */
@@ -58,11 +79,14 @@ uint32_t label_find(struct labels *labels, const char *text)
     size_t length;
     if (text == NULL || text[0] == '\0')
         return LABEL_NONE;
+    struct label_tables *tables = tables_of(labels);
+    if (tables == NULL)
+        return LABEL_OTHER;
     uint32_t hash = text_hash(text, &length);
     bool too_many = false;
     for (uint32_t i = 0; i < PROBES_MAX && !too_many; i++) {
         uint32_t index = (hash + i) % LABEL_SLOTS;
-        struct label_text *slot = &labels->texts[index];
+        struct label_text *slot = &tables->texts[index];
         if (load(&slot->state) == LABEL_FREE && slot_fill(labels, slot, text, length, &too_many))
             return index + 1;
         if (load(&slot->state) == LABEL_READY && text_is(slot, text, length))
@@ -76,54 +100,71 @@ const char *label_text(const struct labels *labels, uint32_t label)
 {
     if (label == LABEL_NONE)
         return "";
-    return label < LABEL_OTHER ? labels->texts[label - 1].text : "[other labels]";
+    const struct label_tables *tables = tables_of(labels);
+    return label < LABEL_OTHER && tables != NULL ? tables->texts[label - 1].text : "[other labels]";
 }
 
-/* Makes a free entry that of TID. */
-static bool entry_claim(struct labels *labels, struct label_entry *entry, pid_t tid)
+/* Makes the free entry INDEX that of TID. */
+static bool entry_claim(struct labels *labels, uint32_t index, pid_t tid)
 {
-    pid_t expected = 0;
-    if (__atomic_load_n(&entry->tid, __ATOMIC_RELAXED) != 0 ||
-        !__atomic_compare_exchange_n(&entry->tid, &expected, -1, false, __ATOMIC_ACQUIRE,
+    struct label_tables *tables = tables_of(labels);
+    struct label_entry *entry = &tables->entries[index];
+    uint64_t *owner = &tables->owners[index], expected = 0;
+    if (__atomic_load_n(owner, __ATOMIC_RELAXED) != 0 ||
+        !__atomic_compare_exchange_n(owner, &expected, CLAIMED, false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_RELAXED))
         return false;
     entry->current = entry->base = LABEL_NONE;
     entry->appended = entry->taken = entry->missed = 0;
-    __atomic_store_n(&entry->tid, tid, __ATOMIC_RELEASE);
-    __atomic_add_fetch(&labels->taken, 1, __ATOMIC_RELEASE);
+    uint32_t life = __atomic_add_fetch(&labels->taken, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(owner, (uint64_t)life << 32 | (uint32_t)tid, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&labels->taken, 1, __ATOMIC_RELEASE); /* who looked just now looks again */
     return true;
 }
 
-/* What still bears TID is of a thread that has ended: the kernel gives numbers anew. */
-static void former_free(struct labels *labels, pid_t tid)
+void labels_forget(struct labels *labels, pid_t tid)
 {
-    uint32_t used = load(&labels->used);
-    for (uint32_t i = 0; i < used && i < LABEL_ENTRIES; i++) {
-        pid_t former = tid;
-        if (__atomic_load_n(&labels->entries[i].tid, __ATOMIC_RELAXED) == tid)
-            __atomic_compare_exchange_n(&labels->entries[i].tid, &former, 0, false,
-                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    uint32_t used = entries_used(labels);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t owner = label_owner(labels, i);
+        if (label_owner_tid(owner) == tid)
+            label_entry_free(labels, i, owner);
     }
 }
 
 struct label_entry *label_entry_take(struct labels *labels, pid_t tid)
 {
-    former_free(labels, tid);
-    for (uint32_t i = 0; i < LABEL_ENTRIES; i++) {
-        if (!entry_claim(labels, &labels->entries[i], tid))
+    struct label_tables *tables = tables_of(labels);
+    labels_forget(labels, tid);
+    for (uint32_t i = 0; tables != NULL && i < LABEL_ENTRIES; i++) {
+        if (!entry_claim(labels, i, tid))
             continue;
         uint32_t used = load(&labels->used);
         while (used <= i && !__atomic_compare_exchange_n(&labels->used, &used, i + 1, false,
                                                          __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
             ;
-        return &labels->entries[i];
+        return &tables->entries[i];
     }
     return NULL;
 }
 
-void label_entry_free(struct label_entry *entry)
+bool label_entry_is_of(const struct labels *labels, const struct label_entry *entry, pid_t tid)
 {
-    __atomic_store_n(&entry->tid, 0, __ATOMIC_RELEASE);
+    const struct label_tables *tables = tables_of(labels);
+    return tables != NULL &&
+           label_owner_tid(label_owner(labels, (uint32_t)(entry - tables->entries))) == tid;
+}
+
+uint64_t label_owner(const struct labels *labels, uint32_t index)
+{
+    const struct label_tables *tables = tables_of(labels);
+    return tables != NULL ? __atomic_load_n(&tables->owners[index], __ATOMIC_ACQUIRE) : 0;
+}
+
+void label_entry_free(struct labels *labels, uint32_t index, uint64_t owner)
+{
+    __atomic_compare_exchange_n(&tables_of(labels)->owners[index], &owner, 0, false,
+                                __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 uint32_t label_set(struct labels *labels, struct label_entry *entry, uint32_t label,
@@ -151,14 +192,19 @@ uint32_t label_set(struct labels *labels, struct label_entry *entry, uint32_t la
 
 void labels_forked(struct labels *labels, struct label_entry *mine, pid_t tid)
 {
-    for (uint32_t i = 0; i < labels->used; i++)
-        if (&labels->entries[i] != mine)
-            labels->entries[i].tid = 0;
+    struct label_tables *tables = tables_of(labels);
+    uint32_t used = entries_used(labels);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t *owner = &tables->owners[i];
+        if (&tables->entries[i] == mine)
+            *owner = (*owner >> 32) << 32 | (uint32_t)tid;
+        else if (*owner != 0)
+            *owner = 0;
+    }
     if (labels->refused != 0 || labels->missed != 0) /* else the page stays the parent's, too */
         labels->refused = labels->missed = 0;
     if (mine == NULL)
         return;
-    mine->tid = tid;
     mine->base = mine->current;
     mine->taken = mine->appended;
     mine->missed = 0;
@@ -166,16 +212,16 @@ void labels_forked(struct labels *labels, struct label_entry *mine, pid_t tid)
 
 uint32_t label_entry_of(const struct labels *labels, pid_t tid)
 {
-    uint32_t used = load(&labels->used);
-    for (uint32_t i = 0; i < used && i < LABEL_ENTRIES; i++)
-        if (__atomic_load_n(&labels->entries[i].tid, __ATOMIC_ACQUIRE) == tid)
+    uint32_t used = entries_used(labels);
+    for (uint32_t i = 0; i < used; i++)
+        if (label_owner_tid(label_owner(labels, i)) == tid)
             return i;
     return LABEL_NO_ENTRY;
 }
 
 uint32_t label_at(struct labels *labels, uint32_t index, uint64_t time_ns)
 {
-    struct label_entry *entry = &labels->entries[index];
+    struct label_entry *entry = &tables_of(labels)->entries[index];
     uint32_t taken = entry->taken, appended = load(&entry->appended);
     if (appended - taken > LABEL_CHANGES) /* the app has written over it */
         taken = appended;
@@ -191,8 +237,8 @@ uint32_t label_at(struct labels *labels, uint32_t index, uint64_t time_ns)
 
 void labels_advance(struct labels *labels, uint64_t time_ns)
 {
-    uint32_t used = load(&labels->used);
-    for (uint32_t i = 0; i < used && i < LABEL_ENTRIES; i++)
-        if (__atomic_load_n(&labels->entries[i].tid, __ATOMIC_ACQUIRE) > 0)
+    uint32_t used = entries_used(labels);
+    for (uint32_t i = 0; i < used; i++)
+        if (label_owner_tid(label_owner(labels, i)) > 0)
             label_at(labels, i, time_ns);
 }

@@ -183,10 +183,11 @@ SELFSAMPLE_CALL(int, selfsample_snapshot, (const char *path), snapshot(path),
  *
  * Labels are for phases and kinds of work ("parse", "GET /users"), not for single requests: a
  * process may use SELFSAMPLE_LABELS_MAX different ones. A call costs about as much as
- * clock_gettime, some 50 ns, and no system call (but one now and then where labels change faster
- * than some thousand times a second). Changes that come faster than the helper can take them may
- * put some samples under the label before or after, which a line on stderr tells at the end; up to
- * 100,000 a second are safe where a processor is free for the helper.
+ * clock_gettime, some 50 ns, and no system call (but those of a thread's first label, and one now
+ * and then where labels change faster than some thousand times a second). Changes that come faster
+ * than the helper can take them may put some samples under the label before or after, which a line
+ * on stderr tells at the end; up to 100,000 a second are safe where a processor is free for the
+ * helper.
  *
  * A label may be set whether the process is being profiled or not, and stays over starts and
  * stops.
@@ -194,7 +195,7 @@ SELFSAMPLE_CALL(int, selfsample_snapshot, (const char *path), snapshot(path),
  * 0
  * -ENOSPC  too many different labels: the thread's is `[other labels]` now
  * -EAGAIN  a thousand threads have labels already, or the program has entered seccomp before this
- *          one had any: it gets none
+ *          one had any, or there is no memory for any: it gets none
  * -ENOSYS  there is no library
  */
 SELFSAMPLE_CALL(int, selfsample_label, (const char *label), label(label), SELFSAMPLE_NO_LIBRARY);

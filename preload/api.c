@@ -61,7 +61,9 @@ void api_unlock(void)
 void api_forked(void)
 {
     if (owner != 0)
-        owner = 0;                    /* whoever had it is not in this process */
+        owner = 0; /* whoever had it is not in this process */
+    if (label_mine != NULL && !label_entry_is_of(&session.labels, label_mine, label_tid))
+        label_mine = NULL;
     if (!session_is_hushed(&session)) /* else its number stays that of the copied thread */
         label_tid = (pid_t)sys0(SYS_gettid);
     labels_forked(&session.labels, label_mine, label_tid);
@@ -163,12 +165,12 @@ EXPORT int selfsample_snapshot(const char *path)
 }
 
 /* This thread's entry. A new one where it has none yet, or where it was taken for a thread that has
- * ended; that takes a system call. NULL: there is none. */
+ * ended; that takes a system call, or two. NULL: there is none. */
 static struct label_entry *label_entry(void)
 {
-    if (label_mine != NULL && __atomic_load_n(&label_mine->tid, __ATOMIC_RELAXED) == label_tid)
+    if (label_mine != NULL && label_entry_is_of(&session.labels, label_mine, label_tid))
         return label_mine;
-    if (session_is_hushed(&session))
+    if (session_is_hushed(&session) || labels_prepare(&session.labels) != 0)
         return NULL;
     label_tid = (pid_t)sys0(SYS_gettid);
     label_mine = label_entry_take(&session.labels, label_tid);

@@ -47,6 +47,23 @@ TEST(a_thread_posts_its_event)
     event_close(&birth.event);
 }
 
+/* A thread that ended unseen has left its label; this one, of the same number, may never set any.
+ */
+TEST(a_birth_has_no_label_of_a_dead_thread)
+{
+    struct birth birth;
+    struct session *session = session_or_skip();
+    REQUIRE(labels_prepare(&session->labels) == 0);
+    pid_t tid = (pid_t)syscall(SYS_gettid);
+    label_entry_take(&session->labels, tid);
+    label_entry_take(&session->labels, tid + 1);
+    post(session);
+    CHECK_U64(label_entry_of(&session->labels, tid), LABEL_NO_ENTRY);
+    CHECK(label_entry_of(&session->labels, tid + 1) != LABEL_NO_ENTRY);
+    REQUIRE(mailbox_take(&session->mailbox, 0, &birth));
+    event_close(&birth.event);
+}
+
 /* Where the helper may not open events of its own: a plain period, or where threads come fast one
  * that sees short lives as well; and none is passed over, since it would have none for good. */
 TEST(threads_that_cannot_be_settled_have_events_that_do_without)

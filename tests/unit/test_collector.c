@@ -294,6 +294,7 @@ static uint64_t weight_under(const char *label)
 TEST(a_sample_has_the_label_of_its_moment)
 {
     static struct labels labels;
+    REQUIRE(labels_prepare(&labels) == 0);
     prepare(true);
     collector.labels = &labels;
     collector.stacks.labels = &labels;

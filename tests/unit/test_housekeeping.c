@@ -174,6 +174,60 @@ TEST(threads_that_end_are_retired)
     end_all();
 }
 
+static struct labels labels;
+
+static bool has_label_entry(pid_t tid)
+{
+    return label_entry_of(&labels, tid) != LABEL_NO_ENTRY;
+}
+
+/* What a thread had among the labels goes with it; but not what the next of its number has, which
+ * may have been born before the end of the first is seen. */
+TEST(labels_go_with_their_thread_and_no_other)
+{
+    prepare();
+    REQUIRE(labels_prepare(&labels) == 0);
+    collector.labels = &labels;
+    for (unsigned round = 0; round < 3; round++) {
+        struct birth birth = {.tid = 0x7ffffff, .event.fd = -1, .period_ns = PERIOD_NS};
+        uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+        struct thread *first = threads_admit(&collector.threads, &birth, now_ns);
+        first->dead = true;
+        label_entry_take(&labels, birth.tid);
+        struct mailbox_slot *slot = mailbox_reserve(&mailbox);
+        slot->birth = birth;
+        if (round == 1)
+            mailbox_post(&mailbox, slot);
+        else
+            mailbox_cancel(slot);
+        struct thread *next = round == 2 ? threads_admit(&collector.threads, &birth, now_ns) : NULL;
+        housekeeping_do(&house, &mailbox);
+        CHECK(has_label_entry(birth.tid) == (round > 0));
+        if (next != NULL)
+            next->dead = true;
+        while (mailbox_take(&mailbox, (uint32_t)(slot - mailbox.slots), &birth))
+            continue;
+    }
+    housekeeping_do(&house, &mailbox);
+    CHECK(!has_label_entry(0x7ffffff));
+    end_all();
+}
+
+/* A scan finds what was left by threads that ended unseen. */
+TEST(labels_of_threads_that_nobody_knew_are_swept)
+{
+    prepare();
+    REQUIRE(labels_prepare(&labels) == 0);
+    collector.labels = &labels;
+    label_entry_take(&labels, 0x7ffffff);
+    label_entry_take(&labels, getpid());
+    house.scanned_ns = 0;
+    housekeeping_do(&house, &mailbox);
+    CHECK_U64(house.scans, 1);
+    CHECK(!has_label_entry(0x7ffffff) && has_label_entry(getpid()));
+    end_all();
+}
+
 /* Its end is noticed before its last word is read, which counts all the same. */
 TEST(a_thread_that_is_known_to_be_dead_may_tell_of_its_end)
 {

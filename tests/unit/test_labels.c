@@ -8,9 +8,46 @@
 
 static struct labels labels;
 
+static struct label_tables *tables(void)
+{
+    return labels.tables;
+}
+
 static void prepare(void)
 {
-    memset(&labels, 0, sizeof labels);
+    void *made = labels.tables;
+    if (made != NULL)
+        memset(made, 0, sizeof(struct label_tables));
+    labels = (struct labels){.tables = made};
+    REQUIRE(labels_prepare(&labels) == 0);
+}
+
+static struct label_entry *entry_of(pid_t tid)
+{
+    uint32_t index = label_entry_of(&labels, tid);
+    return index != LABEL_NO_ENTRY ? &tables()->entries[index] : NULL;
+}
+
+static void give_back(pid_t tid)
+{
+    uint32_t index = label_entry_of(&labels, tid);
+    label_entry_free(&labels, index, label_owner(&labels, index));
+}
+
+TEST(before_the_first_label_there_is_none_of_anything)
+{
+    static struct labels none;
+    CHECK_U64(label_find(&none, NULL), LABEL_NONE);
+    CHECK_U64(label_find(&none, "one"), LABEL_OTHER);
+    CHECK_U64(none.refused, 0);
+    CHECK(label_entry_take(&none, 42) == NULL);
+    labels_forked(&none, NULL, 42);
+    none.used = UINT32_MAX;
+    CHECK_U64(label_entry_of(&none, 42), LABEL_NO_ENTRY);
+    CHECK_U64(label_owner(&none, 7), 0);
+    CHECK_STR(label_text(&none, 7), "[other labels]");
+    labels_forget(&none, 42);
+    labels_advance(&none, UINT64_MAX);
 }
 
 TEST(a_text_has_one_number)
@@ -39,18 +76,45 @@ TEST(a_number_that_comes_again_has_no_old_label)
     struct label_entry *behind = label_entry_take(&labels, 43);
     REQUIRE(before != NULL && dead != NULL && behind != NULL);
     label_set(&labels, dead, 5, 1000, true);
-    label_entry_free(before); /* the new one gets this place, before the dead one's */
+    give_back(41); /* the new one gets this place, before the dead one's */
     struct label_entry *born = label_entry_take(&labels, 42);
     REQUIRE(born != NULL);
     label_set(&labels, born, 6, 2000, true);
     CHECK_U64(label_at(&labels, label_entry_of(&labels, 42), 1500), LABEL_NONE);
     CHECK_U64(label_at(&labels, label_entry_of(&labels, 42), 2500), 6);
-    label_entry_free(born);
+    give_back(42);
     CHECK_U64(label_entry_of(&labels, 42), LABEL_NO_ENTRY);
-    CHECK(&labels.entries[label_entry_of(&labels, 43)] == behind);
+    CHECK(entry_of(43) == behind);
     label_entry_take(&labels, 42);
     label_set(&labels, label_entry_take(&labels, 42), 7, 3000, true);
     CHECK_U64(label_at(&labels, label_entry_of(&labels, 42), 3500), 7);
+}
+
+/* Without a label of its own, too. */
+TEST(a_birth_forgets_what_a_dead_thread_of_its_number_has_left)
+{
+    prepare();
+    struct label_entry *dead = label_entry_take(&labels, 42);
+    struct label_entry *other = label_entry_take(&labels, 43);
+    label_set(&labels, dead, 5, 1000, true);
+    CHECK(label_entry_is_of(&labels, dead, 42) && !label_entry_is_of(&labels, dead, 43));
+    labels_forget(&labels, 42);
+    CHECK_U64(label_entry_of(&labels, 42), LABEL_NO_ENTRY);
+    CHECK(!label_entry_is_of(&labels, dead, 42));
+    CHECK(entry_of(43) == other);
+}
+
+/* Who looked before cannot take it from the next of the number. */
+TEST(an_entry_is_given_back_for_its_owner_alone)
+{
+    prepare();
+    label_entry_take(&labels, 42);
+    uint32_t index = label_entry_of(&labels, 42);
+    uint64_t former = label_owner(&labels, index);
+    struct label_entry *again = label_entry_take(&labels, 42);
+    CHECK(again == &tables()->entries[index]);
+    label_entry_free(&labels, index, former);
+    CHECK_U64(label_entry_of(&labels, 42), index);
 }
 
 /* 62 letters, then a character of two bytes: it goes as a whole. */
@@ -94,7 +158,7 @@ TEST(a_label_holds_from_its_time_on)
     struct label_entry *entry = label_entry_take(&labels, 42);
     REQUIRE(entry != NULL);
     uint32_t index = label_entry_of(&labels, 42);
-    CHECK(&labels.entries[index] == entry);
+    CHECK(&tables()->entries[index] == entry);
     CHECK_U64(label_entry_of(&labels, 43), LABEL_NO_ENTRY);
     CHECK_U64(label_set(&labels, entry, 5, 1000, true), 1);
     CHECK_U64(label_set(&labels, entry, 5, 1500, true), 1); /* no change */
@@ -172,8 +236,8 @@ TEST(entries_run_out_and_come_back)
     for (pid_t tid = 1; tid <= (pid_t)LABEL_ENTRIES; tid++)
         REQUIRE(label_entry_take(&labels, tid) != NULL);
     CHECK(label_entry_take(&labels, 5000) == NULL);
-    label_entry_free(&labels.entries[7]);
-    CHECK(label_entry_take(&labels, 5000) == &labels.entries[7]);
+    label_entry_free(&labels, 7, label_owner(&labels, 7));
+    CHECK(label_entry_take(&labels, 5000) == &tables()->entries[7]);
     CHECK_U64(label_entry_of(&labels, 5000), 7);
 }
 
