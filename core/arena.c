@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include "mapping.h"
 #include "sys.h"
 
 #define CHUNK_BYTES     (256u * 1024)
@@ -44,8 +45,7 @@ static struct arena_chunk *chunk_add(struct arena *arena, size_t payload_bytes)
     if (arena->limit_bytes != 0 &&
         (size > arena->limit_bytes || arena->mapped_bytes > arena->limit_bytes - size))
         return NULL;
-    struct arena_chunk *chunk =
-        sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct arena_chunk *chunk = mapping_not_for_forks(size);
     if (sys_is_error(chunk))
         return NULL;
     /* A fork must not copy what only the helper of this process can use. */

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "kernel_sigaction.h"
+#include "mapping.h"
 #include "proc_tasks.h"
 #include "sys.h"
 
@@ -275,8 +276,7 @@ static void entry_thread(void *argument)
  * what a forked child gets of it. */
 static int memory_map(struct helper *helper)
 {
-    uint8_t *memory = sys_mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *memory = mapping_not_for_forks(MEMORY_BYTES);
     if (sys_is_error(memory))
         return (int)(intptr_t)memory;
     sys3(SYS_mprotect, memory, GUARD_BYTES, PROT_NONE);

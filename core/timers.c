@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "mapping.h"
 #include "record.h"
 #include "sampling.h"
 
@@ -41,6 +42,22 @@ enum slot_state { SLOT_FREE, SLOT_TAKEN, SLOT_ACTIVE, SLOT_BUSY, SLOT_CLOSING };
 #define INDEX_BITS 14u
 _Static_assert(TIMERS_SLOTS == 1u << INDEX_BITS, "an index does not fit");
 #define GENERATION_MASK ((1u << (31u - INDEX_BITS)) - 1)
+
+/* NULL where its block is not mapped, since no slot of that was ever taken. */
+static struct timer_slot *slot_at(const struct timers *timers, uint32_t index)
+{
+    struct timer_slot *block =
+        __atomic_load_n(&timers->blocks[index / TIMERS_BLOCK], __ATOMIC_ACQUIRE);
+    return block != NULL ? &block[index % TIMERS_BLOCK] : NULL;
+}
+
+/* The same, but its block is mapped now. NULL: there is no memory for it. */
+static struct timer_slot *slot_mapped(struct timers *timers, uint32_t index)
+{
+    struct timer_slot *block = mapping_late_table(&timers->blocks[index / TIMERS_BLOCK],
+                                                  TIMERS_BLOCK * sizeof(struct timer_slot));
+    return block != NULL ? &block[index % TIMERS_BLOCK] : NULL;
+}
 
 uint64_t timers_tick_ns(void)
 {
@@ -113,10 +130,14 @@ int timers_prepare(struct timers *timers)
 }
 
 /* The first that is free: the rings of the first slots are warm. */
-static struct timer_slot *slot_take(struct timers *timers)
+static struct timer_slot *slot_take(struct timers *timers, int *error)
 {
     for (uint32_t i = 0; i < TIMERS_SLOTS; i++) {
-        struct timer_slot *slot = &timers->slots[i];
+        struct timer_slot *slot = slot_mapped(timers, i);
+        if (slot == NULL) {
+            *error = -ENOMEM;
+            return NULL;
+        }
         uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
         if (STATE_OF(word) != SLOT_FREE ||
             !slot_change(slot, word, WORD(GENERATION(word), SLOT_TAKEN)))
@@ -125,8 +146,10 @@ static struct timer_slot *slot_take(struct timers *timers)
         while (used < i + 1 && !__atomic_compare_exchange_n(&timers->used, &used, i + 1, false,
                                                             __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             continue;
+        slot->index = i;
         return slot;
     }
+    *error = -ENOSPC;
     return NULL;
 }
 
@@ -152,8 +175,7 @@ static int slot_map(const struct timers *timers, struct timer_slot *slot)
                         : used <= THREADS_SOME ? RING_BYTES_SOME
                                                : RING_BYTES_MANY;
     size_t bytes = RING_WRITER_CONTROL_BYTES + ring_bytes;
-    void *mapping = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *mapping = mapping_not_for_forks(bytes);
     if (sys_is_error(mapping))
         return (int)(intptr_t)mapping;
     sys3(SYS_madvise, mapping, bytes, MADV_DONTFORK);
@@ -173,7 +195,6 @@ static uint32_t stack_bytes_for(const struct timers *timers, const struct timer_
 
 static int slot_create_timer(struct timers *timers, struct timer_slot *slot, pid_t tid)
 {
-    uint32_t index = (uint32_t)(slot - timers->slots);
     uint32_t generation = GENERATION(slot->state) & GENERATION_MASK;
     slot->signal = __atomic_load_n(&timers->signal, __ATOMIC_SEQ_CST);
     if (slot->signal == 0)
@@ -181,7 +202,7 @@ static int slot_create_timer(struct timers *timers, struct timer_slot *slot, pid
     struct sigevent event = {
         .sigev_notify = SIGEV_THREAD_ID,
         .sigev_signo = slot->signal,
-        .sigev_value.sival_int = (int)(generation << INDEX_BITS | index),
+        .sigev_value.sival_int = (int)(generation << INDEX_BITS | slot->index),
     };
     event.sigev_notify_thread_id = tid;
     int result = (int)sys3(SYS_timer_create, TIMERS_CLOCK(tid), &event, &slot->timer);
@@ -212,8 +233,9 @@ struct timer_slot *timers_open(struct timers *timers, pid_t tid, uint64_t period
     *error = timers_prepare(timers);
     if (*error != 0)
         return NULL;
-    struct timer_slot *slot = slot_take(timers);
-    *error = slot != NULL ? slot_make_ready(timers, slot, tid) : -ENOSPC;
+    struct timer_slot *slot = slot_take(timers, error);
+    if (slot != NULL)
+        *error = slot_make_ready(timers, slot, tid);
     if (*error == 0) {
         slot->period_ns = period_ns > slot->tick_ns ? period_ns : slot->tick_ns;
         slot->random = random;
@@ -326,7 +348,9 @@ static void take_sample(struct timer_slot *slot, const void *context)
 static struct timer_slot *slot_of(struct timers *timers, const siginfo_t *info, uint32_t *word)
 {
     uint32_t value = (uint32_t)info->si_value.sival_int;
-    struct timer_slot *slot = &timers->slots[value & (TIMERS_SLOTS - 1)];
+    struct timer_slot *slot = slot_at(timers, value & (TIMERS_SLOTS - 1));
+    if (slot == NULL)
+        return NULL;
     *word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
     if ((GENERATION(*word) & GENERATION_MASK) != value >> INDEX_BITS)
         return NULL;
@@ -352,7 +376,7 @@ static struct timer_slot *slot_of_thread(struct timers *timers, pid_t tid, uint3
 {
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < used; i++) {
-        struct timer_slot *slot = &timers->slots[i];
+        struct timer_slot *slot = slot_at(timers, i);
         *word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
         if (STATE_OF(*word) != SLOT_FREE && slot->writer.tid == tid)
             return slot;
@@ -427,7 +451,7 @@ void timers_change_signal(struct timers *timers, int from)
     __atomic_store_n(&timers->has_no_signal, signal == 0, __ATOMIC_RELAXED);
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < used; i++)
-        slot_move(timers, &timers->slots[i]);
+        slot_move(timers, slot_at(timers, i));
 }
 
 void timers_give_up_signal(struct timers *timers, int signal)
@@ -461,7 +485,7 @@ void timers_silence(struct timers *timers, bool silent)
 {
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < used; i++) {
-        const struct timer_slot *slot = &timers->slots[i];
+        const struct timer_slot *slot = slot_at(timers, i);
         if (STATE_OF(__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE)) >= SLOT_ACTIVE)
             slot_silence(slot, silent);
     }
@@ -499,7 +523,7 @@ void timer_slot_release(struct timer_slot *slot, uint32_t life)
 void timers_forget(struct timers *timers)
 {
     for (uint32_t i = 0; i < timers->used; i++)
-        timers->slots[i] = (struct timer_slot){0};
+        *slot_at(timers, i) = (struct timer_slot){0};
     for (uint32_t i = 0; i < TIMERS_ASKED; i++)
         if (timers->asked[i] != 0)
             timers->asked[i] = 0;
@@ -511,7 +535,7 @@ void timers_close(struct timers *timers)
 {
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < used; i++) {
-        struct timer_slot *slot = &timers->slots[i];
+        struct timer_slot *slot = slot_at(timers, i);
         timer_slot_release(slot, timer_slot_life(slot));
         uint32_t word = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
         if (STATE_OF(word) != SLOT_FREE ||

@@ -26,12 +26,14 @@
 #include "ring_writer.h"
 
 #define TIMERS_SLOTS      16384u /* as many as there may be threads */
+#define TIMERS_BLOCK      128u   /* of these are mapped at a time */
 #define TIMERS_ASKED      16u
 #define TIMERS_CLOCK(tid) ((clockid_t)(~(unsigned)(tid) << 3 | 6)) /* clock_getcpuclockid(3) */
 #define TIMERS_NAME_BYTES 16u
 
 struct timer_slot {
     uint32_t state; /* generation and state, see timers.c; atomic */
+    uint32_t index;
     bool has_timer;
     int32_t timer; /* the kernel's number */
     int signal;    /* that it sends */
@@ -54,7 +56,8 @@ struct timers {
     uint32_t stack_bytes;           /* as asked; 0: to be chosen */
     pid_t asked[TIMERS_ASKED];      /* threads that want a timer, 0: none; atomic */
     uint32_t used;                  /* slots that were ever taken: [0, used); atomic */
-    struct timer_slot slots[TIMERS_SLOTS];
+    void *blocks[TIMERS_SLOTS / TIMERS_BLOCK]; /* of struct timer_slot, mapped late; NULL: no slot
+                                                  of it was ever taken; atomic */
 };
 
 /* The time between two ticks of the kernel, ns, and so the shortest period. */

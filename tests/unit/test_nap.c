@@ -55,7 +55,7 @@ TEST(a_ring_that_was_unmapped_is_not_looked_at)
 {
     struct session *session = session_or_skip();
     struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
-    struct timer_slot *timer = &session->timers.slots[0];
+    static struct timer_slot ended, *timer = &ended;
     slot->birth = (struct birth){.tid = getpid(),
                                  .event = {.fd = -1,
                                            .id = timer_slot_life(timer) + 1,

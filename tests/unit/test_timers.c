@@ -269,6 +269,29 @@ TEST(a_signal_that_is_used_or_blocked_is_not_chosen)
     signal(mine.signal, SIG_DFL);
 }
 
+/* The slots are memory that is not there from the start. */
+TEST(without_memory_for_the_slots_there_is_no_timer)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        static struct timers mine;
+        mine.handler = on_signal;
+        const siginfo_t late = {.si_code = SI_TIMER};
+        bool fine = timers_on_signal(&mine, &late, NULL);
+        struct rlimit limit = {4096, 4096};
+        setrlimit(RLIMIT_AS, &limit);
+        int error = 0;
+        fine &= timers_open(&mine, own_tid(), PERIOD_NS, 1, &error) == NULL && error == -ENOMEM;
+        timers_leave(&mine, own_tid());
+        timers_forget(&mine);
+        timers_close(&mine);
+        _exit(fine ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST(where_every_signal_is_used_there_is_no_timer)
 {
     pid_t pid = fork();
