@@ -54,7 +54,8 @@ size_t run_options(const struct reports *reports, char options[RUN_OPTIONS][RUN_
     return count;
 }
 
-/* Counts of different rates are no sum: whose they are taken for. */
+/* Counts of different rates are no sum, unless the files say themselves what theirs are: whose they
+ * are taken for. */
 static void rates_judge(const struct reports *reports)
 {
     const struct config *config = run_config();
@@ -63,7 +64,8 @@ static void rates_judge(const struct reports *reports)
         return;
     for (size_t i = 0; i < reports->count; i++) {
         const struct report *report = &reports->list[i];
-        if (report->file == NULL || report->rate_hz == rate_hz)
+        if (report->file == NULL || report->rate_hz == rate_hz ||
+            view_facts_are_there(report->file))
             continue;
         tell("processes were sampled at different rates: what follows takes all counts for those "
              "of %u Hz, and is wrong by that of %s (%u Hz); with --unit=us it would be right",

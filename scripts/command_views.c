@@ -319,11 +319,11 @@ static void option_set(const struct view *view, struct view_options *options, in
         break;
     case 'u':
         options->is_us = is_second("unit", value, "samples", "us");
-        options->unit_is_known = true;
+        options->unit_is_known = options->unit_is_given = true;
         break;
     case 'r':
         options->rate = number_of("rate", value, 1, 1e9);
-        options->rate_is_known = true;
+        options->rate_is_known = options->rate_is_given = true;
         break;
     case 'o':
         options->out = value;

@@ -214,13 +214,16 @@ static uint64_t period_told_ns(const struct reading *reading)
 
 /* Which value makes the counts that the options speak of, and how. Counts of another period than
  * theirs are made of the time. */
-static void value_choose(struct reading *reading, struct view_options *options)
+static void value_choose(struct reading *reading, int side, struct view_options *options)
 {
     size_t count = value_find(reading, "count"), ns = value_find(reading, "nanoseconds");
     uint64_t told_ns = period_told_ns(reading);
     if (told_ns != 0 && !options->rate_is_known)
         options->rate = rate_of_period(told_ns);
     options->rate_is_known = true;
+    view_side_sampled(options, side,
+                      told_ns != 0 && !options->rate_is_given ? rate_of_period(told_ns)
+                                                              : options->rate);
     uint64_t period_ns = period_of_rate(options->rate);
     bool is_us = options->is_us, is_other = told_ns != 0 && told_ns != period_ns;
     bool want_ns = is_us || is_other || count == SIZE_MAX;
@@ -345,7 +348,7 @@ void pprof_read(struct stacks *stacks, int side, struct node *base, const struct
     if (reading.profile == NULL)
         damaged(&reading, "no protocol buffer of that kind");
     tables_make(&reading);
-    value_choose(&reading, options);
+    value_choose(&reading, side, options);
     if (!options->roots_are_known && options->roots == 1 && has_programs(&reading))
         options->roots = 2;
     samples_take(&reading, side, base);

@@ -25,14 +25,14 @@ static void change_judge(struct change *change, const struct node *all,
     if (options->normalised) {
         change->change =
             percent(change->after, all->total[1]) - percent(change->before, all->total[0]);
-        change->error = hypot(share_error(options, change->before, all->total[0]),
-                              share_error(options, change->after, all->total[1]));
+        change->error = hypot(share_error(options, 0, change->before, all->total[0]),
+                              share_error(options, 1, change->after, all->total[1]));
     } else {
         bool fell = change->after < change->before;
         uint64_t size = fell ? change->before - change->after : change->after - change->before;
         change->change = fell ? -(double)size : (double)size;
-        change->error = hypot(count_error_alone(options, change->before),
-                              count_error_alone(options, change->after));
+        change->error = hypot(count_error_alone(options, 0, change->before),
+                              count_error_alone(options, 1, change->after));
     }
 }
 

@@ -60,24 +60,76 @@ static void facts_settle(struct view_options *options, const struct facts *facts
         options->roots = facts->roots;
 }
 
-/* Counts of different units are no sum. Returns whether all else is the same. */
+/* So many counts are 1000 s of CPU time. */
+static uint64_t counts_in_1000_s(bool is_us, double rate)
+{
+    return is_us ? 1000000000 : (uint64_t)llround(1000 * rate);
+}
+
+void view_side_sampled(struct view_options *options, int side, double rate)
+{
+    double *side_rate = &options->side_rates[side];
+    if (*side_rate == 0 || rate < *side_rate)
+        *side_rate = rate;
+}
+
+bool view_facts_are_there(const char *file)
+{
+    struct facts facts;
+    return facts_read(file, &facts);
+}
+
+struct scale view_facts_scale(struct view_options *options, int side, const char *file)
+{
+    struct facts facts;
+    bool is_us = options->is_us;
+    double rate = options->rate;
+    if (facts_read(file, &facts)) {
+        is_us = options->unit_is_given ? is_us : facts.is_us;
+        rate = options->rate_is_given ? rate : (double)facts.rate_hz;
+    }
+    view_side_sampled(options, side, rate);
+    return (struct scale){.times = counts_in_1000_s(options->is_us, options->rate),
+                          .per = counts_in_1000_s(is_us, rate)};
+}
+
+bool scale_count(struct scale *scale, uint64_t *count)
+{
+    if (scale->times == scale->per)
+        return true;
+    if (__builtin_add_overflow(scale->taken, *count, &scale->taken))
+        return false;
+    unsigned __int128 due = (unsigned __int128)scale->taken * scale->times + scale->per / 2;
+    due /= scale->per;
+    if (due > UINT64_MAX)
+        return false;
+    *count = (uint64_t)due - scale->given;
+    scale->given = (uint64_t)due;
+    return true;
+}
+
+static void put_unit(char *text, size_t size, bool is_us, double rate)
+{
+    snprintf(text, size, is_us ? "us" : "samples at %g Hz", rate);
+}
+
+/* Tells where FILE says something else than the options by now. Returns whether what is made of it
+ * is as these say. */
 static bool facts_compare(const struct view_options *options, const struct facts *facts,
                           const char *file)
 {
+    char own[48], told[48];
     bool other_rate = fabs((double)facts->rate_hz - options->rate) > 0.5;
     bool other_roots = facts->roots != options->roots;
-    if (!options->unit_is_known && facts->is_us != options->is_us)
-        view_fail("%s: counts %s, another file counts %s; --unit takes all for one", file,
-                  facts->is_us ? "us" : "samples", unit_name(options));
-    if (!options->rate_is_known && other_rate)
-        tell("%s: was sampled at %u Hz, and is taken for %g Hz like the first; --rate takes all "
-             "for one",
-             file, (unsigned)facts->rate_hz, options->rate);
+    put_unit(own, sizeof own, facts->is_us, (double)facts->rate_hz);
+    put_unit(told, sizeof told, options->is_us, options->rate);
+    if (!options->unit_is_given && !options->rate_is_given && strcmp(own, told) != 0)
+        tell("%s: its counts, %s, are told as %s like the first's", file, own, told);
     if (!options->roots_are_known && other_roots)
         tell("%s: has %u frames in front of functions, and is taken for %zu like the first; "
              "--roots takes all for one",
              file, (unsigned)facts->roots, options->roots);
-    return !other_rate && !other_roots;
+    return !(options->is_us && other_rate) && !other_roots;
 }
 
 void view_facts_take(struct view_options *options, char **files, size_t count)

@@ -101,25 +101,25 @@ double percent(uint64_t part, uint64_t whole)
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static double samples_a_count(const struct view_options *options)
+double side_rate(const struct view_options *options, int side)
 {
-    return options->is_us ? options->rate / 1e6 : 1;
+    return options->side_rates[side] != 0 ? options->side_rates[side] : options->rate;
 }
 
-double count_error_alone(const struct view_options *options, uint64_t count)
+static double samples_a_count(const struct view_options *options, int side)
 {
-    return sqrt((double)count / samples_a_count(options));
+    return side_rate(options, side) / (options->is_us ? 1e6 : options->rate);
 }
 
-double count_error(const struct view_options *options, uint64_t count, uint64_t all)
+double count_error_alone(const struct view_options *options, int side, uint64_t count)
+{
+    return sqrt((double)count / samples_a_count(options, side));
+}
+
+double share_error(const struct view_options *options, int side, uint64_t count, uint64_t all)
 {
     double p = percent(count, all) / 100;
-    return count_error_alone(options, count) * sqrt(1 - p);
-}
-
-double share_error(const struct view_options *options, uint64_t count, uint64_t all)
-{
-    return all ? 100 * count_error(options, count, all) / (double)all : 0;
+    return all ? 100 * count_error_alone(options, side, count) * sqrt(1 - p) / (double)all : 0;
 }
 
 uint64_t period_of_rate(double rate)

@@ -218,7 +218,7 @@ static void packed_read(struct stacks *stacks, int side, struct node *base, stru
 }
 
 static void folded_read(struct stacks *stacks, int side, struct node *base, struct reader *reader,
-                        struct view_options *options)
+                        struct view_options *options, struct scale scale)
 {
     char *line;
     size_t length;
@@ -228,7 +228,7 @@ static void folded_read(struct stacks *stacks, int side, struct node *base, stru
         if (!thread_is_wanted(reader, line, line + length, options))
             continue;
         struct node *node = stack_find(stacks, reader, line, line + length, base, options);
-        if (!stacks_add(stacks, node, side, count))
+        if (!scale_count(&scale, &count) || !stacks_add(stacks, node, side, count))
             damaged(reader, "from here on the counts add up to more than 64 bits hold");
     }
     if (reader->line == 1)
@@ -248,7 +248,7 @@ void view_read(struct stacks *stacks, int side, const char *file, const char *ro
     if (packed)
         packed_read(stacks, side, base, &reader, options);
     else
-        folded_read(stacks, side, base, &reader, options);
+        folded_read(stacks, side, base, &reader, options, view_facts_scale(options, side, file));
     progress_end();
     if (reader.fd != STDIN_FILENO)
         close(reader.fd);

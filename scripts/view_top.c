@@ -68,8 +68,8 @@ static void print_row(const struct layout *layout, const struct name *function,
 {
     uint64_t self = function->self[0], total = function->total[0];
     printf("%6.2f %5.2f %6.2f %5.2f", percent(self, layout->all),
-           share_error(options, self, layout->all), percent(total, layout->all),
-           share_error(options, total, layout->all));
+           share_error(options, 0, self, layout->all), percent(total, layout->all),
+           share_error(options, 0, total, layout->all));
     print_counts(layout, self, total);
     printf("  ");
     table_name(stdout, function->text, layout->room, options);
@@ -113,7 +113,7 @@ size_t top_print(const struct stacks *stacks, bool only_new, const struct view_o
     for (; shown < count && (options->rows == 0 || shown < options->rows); shown++)
         print_row(&layout, functions[shown], options);
     if (options->is_us)
-        printf("+- if %g samples a second\n", options->rate);
+        printf("+- if %g samples a second\n", side_rate(options, 0));
     free(functions);
     return count - shown;
 }

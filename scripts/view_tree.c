@@ -17,7 +17,7 @@ static void print_node(const struct printing *printing, const struct node *node)
 {
     size_t indent = node->depth - 1, room = printing->width - COLUMNS_BEFORE;
     printf("%6.2f %5.2f %6.2f  ", percent(node->total[0], printing->all),
-           share_error(printing->options, node->total[0], printing->all),
+           share_error(printing->options, 0, node->total[0], printing->all),
            percent(node->self[0], printing->all));
     if (indent <= printing->indent_max) {
         printf("%*s", (int)indent, "");
@@ -50,5 +50,5 @@ void view_tree(struct view_options *options, char **files, size_t count)
             print_node(&printing, node);
     }
     if (options->is_us)
-        printf("+- if %g samples a second\n", options->rate);
+        printf("+- if %g samples a second\n", side_rate(options, 0));
 }

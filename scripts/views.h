@@ -26,21 +26,23 @@ struct view_options {
     bool is_us;         /* the counts are microseconds */
     double rate;        /* samples per second of CPU time */
     bool unit_is_known, rate_is_known, roots_are_known; /* by options, or by files */
-    double cut;                                         /* a share, 0 to 1 */
-    bool wide;                                          /* names are not shortened */
-    bool by_thread;              /* top, live: a function of two threads is two functions */
-    bool merge_threads;          /* tree, diff, flamegraph: without the frames of threads */
-    bool all;                    /* live: begin with all so far */
-    double interval_s;           /* live */
-    size_t count;                /* live: tables to show; 0: as long as there are any */
-    bool folded, normalised;     /* diff */
-    const char *out;             /* NULL: stdout */
-    const char *root;            /* merge: instead of the programs' names; NULL: these */
-    const char *format;          /* convert */
-    bool difference;             /* flamegraph: of two profiles */
-    bool sum;                    /* flamegraph, convert: several files are of one program */
-    const char *title;           /* flamegraph; NULL: made of the files' names */
-    const char *const *programs; /* of each file; NULL: as the files' names tell */
+    bool unit_is_given, rate_is_given; /* by options: for all files, whatever these say */
+    double side_rates[SIDES];          /* the lowest of what was read; 0: as rate */
+    double cut;                        /* a share, 0 to 1 */
+    bool wide;                         /* names are not shortened */
+    bool by_thread;                    /* top, live: a function of two threads is two functions */
+    bool merge_threads;                /* tree, diff, flamegraph: without the frames of threads */
+    bool all;                          /* live: begin with all so far */
+    double interval_s;                 /* live */
+    size_t count;                      /* live: tables to show; 0: as long as there are any */
+    bool folded, normalised;           /* diff */
+    const char *out;                   /* NULL: stdout */
+    const char *root;                  /* merge: instead of the programs' names; NULL: these */
+    const char *format;                /* convert */
+    bool difference;                   /* flamegraph: of two profiles */
+    bool sum;                          /* flamegraph, convert: several files are of one program */
+    const char *title;                 /* flamegraph; NULL: made of the files' names */
+    const char *const *programs;       /* of each file; NULL: as the files' names tell */
 };
 
 /* Where no option says anything. */
@@ -132,9 +134,30 @@ char *view_program_of(const struct view_options *options, char **files, size_t i
 
 /* ---- view_facts.c: what files say of themselves beside their text ---- */
 
-/* Takes of COUNT FILES what no option has said: of the first that says anything. Ends the process
- * where their units differ, and tells where their rates do. */
+/* Takes of COUNT FILES what no option has said: of the first that says anything. Tells where others
+ * say something else. */
 void view_facts_take(struct view_options *options, char **files, size_t count);
+
+/* Does FILE say anything? */
+bool view_facts_are_there(const char *file);
+
+/* What makes the counts of a file, of another unit or rate maybe, those that the options speak of:
+ * TIMES of these are as much CPU time as PER of the file's. */
+struct scale {
+    uint64_t times, per;
+    uint64_t taken, given; /* so far */
+};
+
+/* That of FILE, for SIDE of what is read; 1 for 1 where it says nothing. Settles the side's rate.
+ */
+struct scale view_facts_scale(struct view_options *options, int side, const char *file);
+
+/* Something that is read into SIDE was sampled at RATE: errors go by the lowest. */
+void view_side_sampled(struct view_options *options, int side, double rate);
+
+/* The next COUNT of the file, scaled; what rounding takes from one the ones behind it get. False
+ * where the sum does not fit into 64 bits. */
+bool scale_count(struct scale *scale, uint64_t *count);
 
 /* Says of OUT, a folded profile that has been written, what is known of it. ROOTS: its frames in
  * front of functions. */
@@ -171,14 +194,15 @@ size_t thread_names_count(const struct stacks *stacks, size_t roots);
 /* PART of WHOLE in percent, 0 where WHOLE is 0. */
 double percent(uint64_t part, uint64_t whole);
 
-/* The standard error of COUNT out of ALL, in units of the counts: sqrt(n p (1 - p)) samples. */
-double count_error(const struct view_options *options, uint64_t count, uint64_t all);
+/* The standard error of the share that COUNT of SIDE is of ALL, in points of percent: that of
+ * sqrt(n p (1 - p)) samples. */
+double share_error(const struct view_options *options, int side, uint64_t count, uint64_t all);
 
-/* The same of a share, in points of percent. */
-double share_error(const struct view_options *options, uint64_t count, uint64_t all);
+/* Samples a second, of which the errors of SIDE are reckoned. */
+double side_rate(const struct view_options *options, int side);
 
-/* The standard error of COUNT where what it is a part of isn't given: sqrt(n) samples. */
-double count_error_alone(const struct view_options *options, uint64_t count);
+/* Of COUNT where what it is a part of isn't given: sqrt(n) samples. */
+double count_error_alone(const struct view_options *options, int side, uint64_t count);
 
 /* Samples a second that are PERIOD_NS apart: the whole number that the period was made of, if it
  * was. And back: in whole nanoseconds, 1 at least. */

@@ -99,14 +99,45 @@ def what_is_made_of_pprof():
     expect(said(merged) == "", said(merged))
 
 
+def saying(path, stacks, unit, rate):
+    """A file that says what its counts are."""
+    write(path, stacks)
+    os.setxattr(path, NAME, f"bytes {path.stat().st_size}\nunit {unit}\nrate {rate}\nroots 1\n".encode())
+    return path
+
+
+def table(*words, wanted_line=""):
+    """The rows of a table by their functions, and one line on stderr, or none."""
+    done = subprocess.run([the_command(), *map(str, words)], capture_output=True, text=True, timeout=60)
+    expect(done.returncode == 0 and done.stderr.count("\n") == bool(wanted_line) and wanted_line in done.stderr,
+           f"{words}: {done}")
+    return {line.split()[-1]: line.split()[:-1] for line in done.stdout.splitlines()}
+
+
 @test
-def files_that_do_not_go_together():
-    us, samples, slow = recorded(UNIT="us"), recorded(), recorded(RATE="250")
-    told = view("top", us, samples, status=1)
-    expect("counts samples, another file counts us" in told, told)
-    expect(" us, 1 thread name, 2 files" in view("top", "-u", "us", us, samples), "--unit")
-    told = subprocess.run([the_command(), "top", samples, slow], capture_output=True, text=True, timeout=60)
-    expect(told.returncode == 0 and "was sampled at 250 Hz, and is taken for 999 Hz" in told.stderr, str(told))
+def counts_of_other_rates_and_units():
+    """They are told as the first file's, by the CPU time that they are; errors go by what was sampled."""
+    directory = recorded().parent
+    fast = saying(directory / "fast.folded", {("m", "f"): 1000}, "samples", 1000)
+    slow = saying(directory / "slow.folded", {("m", "f"): 250, ("m", "g"): 250}, "samples", 250)
+    us = saying(directory / "us.folded", {("m", "f"): 500000, ("m", "g"): 10**6}, "us", 100)
+    told = table("diff", fast, slow, wanted_line="samples at 250 Hz, are told as samples at 1000 Hz like the first's")
+    # 250 samples of 4 ms each: 1000 of 1 ms, and an error of sqrt(250) times 4.
+    expect("f" not in told and told["g"] == ["0", "1000", "+1000", "63"], f"{told}")
+    told = table("diff", "-n", slow, fast, wanted_line="fast.folded: its counts, samples at 1000 Hz")
+    expect(told["f"] == ["50.00", "100.00", "+50.00", "2.24"], f"{told}")  # sqrt(0.5 * 0.5 / 500)
+    told = table("diff", fast, us, wanted_line="us.folded: its counts, us, are told as samples at 1000 Hz")
+    expect(told["f"][:3] == ["1000", "500", "-500"] and told["g"] == ["0", "1000", "+1000", "100"], f"{told}")
+    told = table("diff", "--rate", 100, fast, slow)
+    expect(told["f"][:3] == ["1000", "250", "-750"], f"--rate takes all for one: {told}")
+    told = table("diff", "--unit", "samples", "--rate", 100, fast, us)
+    expect(told["f"][:3] == ["1000", "500000", "+499000"], f"--unit takes all for one: {told}")
+    merged = directory / "merged.folded"
+    subprocess.run([the_command(), "merge", "--root", "", "-o", merged, us, fast, slow], check=True, capture_output=True)
+    expect(parsed(merged.read_text()) == {("m", "f"): 2500000, ("m", "g"): 2000000}, merged.read_text())
+    thin = saying(directory / "thin.folded", {("m", f"f{i}"): 1 for i in range(400)}, "samples", 1000)
+    slowly = subprocess.run([the_command(), "top", slow, thin], capture_output=True, text=True, timeout=60).stdout
+    expect(slowly.startswith("600 samples,"), slowly)
 
 
 @test
