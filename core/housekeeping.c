@@ -232,7 +232,7 @@ static void settle(struct housekeeping *house, struct thread *thread)
     thread->dead |= event_has_ended(&event);
     uint64_t base_cpu_ns = account_before_replacement(house, thread, &event, since_ns);
     thread->growths += thread->settled && thread->wants_more_stack;
-    thread_replace(thread, &event, &shape, base_cpu_ns);
+    thread_replace(&house->collector->threads, thread, &event, &shape, base_cpu_ns);
     thread->fitted_ns = since_ns;
     if (house->collector->paused)
         thread_silence(thread);

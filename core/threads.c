@@ -31,12 +31,11 @@
 #define STACK_BYTES_FIRST    32768u
 #define STACK_BYTES_LEAST    16384u
 #define GROWTH               4u /* of a copy that was too small */
-#define SHRINK_AFTER_NS      10000000000ull
 #define SHRINK_LOG           3u /* next time eight times as long */
 #define SHRINK_TIMES         5u
 #define SHRINK_SAMPLES       500u
-#define SHRINK_SPARE         4u
-#define STACK_BYTES_AMPLE    49152u /* where a ring can be as large as this: */
+#define NEED_BYTES_MAX       (1024u * 1024) /* more than any copy */
+#define STACK_BYTES_AMPLE    49152u         /* where a ring can be as large as this: */
 #define AMPLE_RING_BYTES     (2u * 1024 * 1024)
 #define FAST_PERIOD_NS       500000u
 #define UNLIMITED_BYTES      (64u * 1024 * 1024) /* what we take where nothing limits us */
@@ -245,21 +244,39 @@ static uint64_t ring_share_bytes(const struct threads *threads)
     return share < RING_BYTES_MIN ? RING_BYTES_MIN : share;
 }
 
+/* When a copy is judged to be too large, and how small it may become. */
+struct shrinking {
+    uint64_t after_ns;   /* of the thread's time under one event */
+    uint32_t spare;      /* times what its stacks need */
+    uint32_t step_bytes; /* a multiple of this */
+    uint32_t least_bytes;
+};
+
 /*
- * A copy that the thread's stacks fill to an eighth at the most may be a half of it or less: four
- * times what they need. If they grow again after all, some 50 ms of them are cut: so that is judged
- * after ten seconds of the thread's time under one event, which makes this half a percent at the
- * most, and after each time eight times as long.
+ * If stacks grow again after all, some of them are cut: those of 50 ms at the most where samples
+ * are slow, and of 12 ms where they are fast, see threads_patience_ns. That is half a percent of
+ * the time until then, or six; after each time the next is eight times as far.
  */
-static uint32_t stack_enough_bytes(const struct thread *thread)
+static const struct shrinking slow_shrinking = {10000000000u, 4, EVENT_PAGE_BYTES,
+                                                STACK_BYTES_LEAST};
+static const struct shrinking fast_shrinking = {200000000u, 2, 1024, 4096};
+
+static bool is_fast(const struct threads *threads)
 {
-    uint64_t after_ns = SHRINK_AFTER_NS << SHRINK_LOG * thread->shrunk;
-    uint32_t enough =
-        (thread->needed_bytes * SHRINK_SPARE + EVENT_PAGE_BYTES - 1) & ~(EVENT_PAGE_BYTES - 1);
-    if (enough < STACK_BYTES_LEAST)
-        enough = STACK_BYTES_LEAST;
+    return threads->plan.period_ns < FAST_PERIOD_NS;
+}
+
+/* What is enough for THREAD, if that is a half of its copy or less. */
+static uint32_t stack_enough_bytes(const struct threads *threads, const struct thread *thread)
+{
+    const struct shrinking *how = is_fast(threads) ? &fast_shrinking : &slow_shrinking;
+    uint32_t enough = (thread->needed_bytes * how->spare + how->step_bytes - 1) / how->step_bytes *
+                      how->step_bytes;
+    if (enough < how->least_bytes)
+        enough = how->least_bytes;
     bool is_judged = thread->settled && thread->shrunk < SHRINK_TIMES &&
-                     thread->needs_noted >= SHRINK_SAMPLES && thread->count_ns >= after_ns;
+                     thread->needs_noted >= SHRINK_SAMPLES &&
+                     thread->count_ns >= how->after_ns << SHRINK_LOG * thread->shrunk;
     return is_judged && enough <= thread->stack_bytes / 2 ? enough : 0;
 }
 
@@ -268,7 +285,7 @@ static uint32_t stack_enough_bytes(const struct thread *thread)
  * caches. There they begin small, and are larger after the first look that finds one cut. */
 static uint32_t stack_first_bytes(const struct threads *threads)
 {
-    if (threads->plan.period_ns < FAST_PERIOD_NS)
+    if (is_fast(threads))
         return STACK_BYTES_LEAST;
     return ring_share_bytes(threads) >= AMPLE_RING_BYTES ? STACK_BYTES_AMPLE : STACK_BYTES_FIRST;
 }
@@ -277,12 +294,14 @@ static uint32_t stack_wanted_bytes(const struct threads *threads, const struct t
 {
     if (threads->plan.stack_bytes != 0)
         return threads->plan.stack_bytes;
-    uint32_t enough = stack_enough_bytes(thread);
+    uint32_t enough = stack_enough_bytes(threads, thread);
     if (enough != 0 && !thread->wants_more_stack)
         return enough;
     uint32_t least = stack_first_bytes(threads);
     uint32_t more = thread->stack_bytes * GROWTH;
-    if (thread->wants_more_stack && more > least)
+    if (more < least)
+        more = least;
+    if (thread->wants_more_stack)
         return more < EVENT_STACK_BYTES_MAX ? more : EVENT_STACK_BYTES_MAX;
     /* Once shrunk: its ring is refitted for another reason. */
     return thread->shrunk > 0 ? thread->stack_bytes : least;
@@ -336,10 +355,11 @@ static void descriptor_spare(struct event *event)
     event->fd = -1;
 }
 
-void thread_replace(struct thread *thread, const struct event *settled,
-                    const struct event_shape *shape, uint64_t base_cpu_ns)
+void thread_replace(const struct threads *threads, struct thread *thread,
+                    const struct event *settled, const struct event_shape *shape,
+                    uint64_t base_cpu_ns)
 {
-    if (stack_enough_bytes(thread) != 0 && !thread->wants_more_stack)
+    if (stack_enough_bytes(threads, thread) != 0 && !thread->wants_more_stack)
         thread->shrunk++;
     thread->needed_bytes = thread->needs_noted = 0;
     engine_close(&thread->event);
@@ -362,8 +382,7 @@ void thread_note_need(struct thread *thread, size_t bytes)
 {
     thread->needs_noted++;
     if (bytes > thread->needed_bytes)
-        thread->needed_bytes =
-            bytes < UINT32_MAX / SHRINK_SPARE / 2 ? (uint32_t)bytes : UINT32_MAX / SHRINK_SPARE / 2;
+        thread->needed_bytes = bytes < NEED_BYTES_MAX ? (uint32_t)bytes : NEED_BYTES_MAX;
 }
 
 bool thread_is_misfit(const struct threads *threads, const struct thread *thread)
@@ -381,7 +400,7 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
     if (threads->plan.stack_bytes != 0)
         return false;
     return thread->wants_more_stack ? larger.stack_bytes > thread->stack_bytes
-                                    : stack_enough_bytes(thread) != 0;
+                                    : stack_enough_bytes(threads, thread) != 0;
 }
 
 uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,
@@ -495,6 +514,9 @@ uint64_t threads_patience_ns(const struct threads *threads)
         if (thread->tid == 0 || !(thread->settled || thread->by_timer))
             continue;
         struct event_shape shape = {.stack_bytes = thread->stack_bytes};
+        /* Where a smaller one may turn out to cut, that is to be seen as soon. */
+        if (thread->shrunk > 0 && shape.stack_bytes < STACK_BYTES_LEAST)
+            shape.stack_bytes = STACK_BYTES_LEAST;
         uint64_t records =
             ring_mapped_bytes(thread->event.mapping_bytes) / event_record_bytes(&shape);
         if (records * thread->period_ns / 2 < least)

@@ -164,8 +164,9 @@ int thread_open_settled(struct threads *threads, const struct thread *thread, st
 /* Ends the old event of THREAD and goes on with SETTLED (which may lose its descriptor: the last
  * ones are kept for other work), which began to count when the thread's CPU clock stood at
  * BASE_CPU_NS (0: not known). */
-void thread_replace(struct thread *thread, const struct event *settled,
-                    const struct event_shape *shape, uint64_t base_cpu_ns);
+void thread_replace(const struct threads *threads, struct thread *thread,
+                    const struct event *settled, const struct event_shape *shape,
+                    uint64_t base_cpu_ns);
 
 /* Notes that a sample of THREAD needed BYTES of its copy. */
 void thread_note_need(struct thread *thread, size_t bytes);

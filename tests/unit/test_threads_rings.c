@@ -73,7 +73,7 @@ static void refit(struct threads *threads, struct thread *thread)
     struct event_shape shape;
     struct event event;
     REQUIRE(thread_open_settled(threads, thread, &event, &shape) == 0);
-    thread_replace(thread, &event, &shape, 0);
+    thread_replace(threads, thread, &event, &shape, 0);
 }
 
 TEST(shallow_stacks_get_smaller_copies_and_rings)
@@ -146,7 +146,7 @@ TEST(a_settled_event_takes_over)
     thread->count_ns = 12345;
     struct event event;
     REQUIRE(thread_open_settled(&threads, thread, &event, &shape) == 0);
-    thread_replace(thread, &event, &shape, 0);
+    thread_replace(&threads, thread, &event, &shape, 0);
     CHECK(fcntl(first.fd, F_GETFD) == -1 && errno == EBADF);
     CHECK(thread->settled && thread->period_is_new);
     CHECK_U64(thread->count_ns, 0);
@@ -180,6 +180,38 @@ TEST(a_ring_is_a_misfit_once_there_are_many_threads)
     event_close(&thread->event);
 }
 
+/* And soon, since copies cost the more; but it is seen as soon as before when they grow again. */
+TEST(fast_samples_of_shallow_stacks_get_still_smaller_copies)
+{
+    struct event_shape shape;
+    struct threads threads = table(64 * MIB);
+    threads.plan.period_ns = 100000;
+    struct thread *thread = settled(&threads, 1, &shape);
+    REQUIRE(shape.stack_bytes == 16384);
+    uint64_t patience_ns = threads_patience_ns(&threads);
+    note(thread, 1900, 3000, SECOND_NS * 19 / 100);
+    CHECK(!thread_is_misfit(&threads, thread)); /* too short a time */
+    note(thread, 100, 3000, SECOND_NS / 100);
+    REQUIRE(thread_is_misfit(&threads, thread));
+    refit(&threads, thread);
+    CHECK_U64(thread->stack_bytes, 6 * 1024);
+    CHECK(threads_patience_ns(&threads) <= patience_ns * 5 / 4);
+    thread->wants_more_stack = true;
+    REQUIRE(thread_is_misfit(&threads, thread));
+    refit(&threads, thread);
+    CHECK_U64(thread->stack_bytes, 24 * 1024);
+    note(thread, 10000, 100, SECOND_NS);
+    CHECK(!thread_is_misfit(&threads, thread)); /* eight times as long */
+    note(thread, 6000, 100, SECOND_NS * 6 / 10);
+    REQUIRE(thread_is_misfit(&threads, thread));
+    refit(&threads, thread);
+    CHECK_U64(thread->stack_bytes, 4096);
+    thread->wants_more_stack = true;
+    refit(&threads, thread);
+    CHECK_U64(thread->stack_bytes, 16384);
+    event_close(&thread->event);
+}
+
 TEST(cut_stacks_ask_for_a_larger_copy_once)
 {
     struct event_shape shape, larger;
@@ -190,7 +222,7 @@ TEST(cut_stacks_ask_for_a_larger_copy_once)
     REQUIRE(thread_is_misfit(&threads, thread));
     REQUIRE(thread_open_settled(&threads, thread, &event, &larger) == 0);
     CHECK(larger.stack_bytes > shape.stack_bytes);
-    thread_replace(thread, &event, &larger, 0);
+    thread_replace(&threads, thread, &event, &larger, 0);
     thread->wants_more_stack = true;
     CHECK(!thread_is_misfit(&threads, thread));
     event_close(&thread->event);

@@ -81,7 +81,7 @@ static inline struct thread *settled(struct threads *threads, uint32_t count,
         admit(threads, (pid_t)(1000000 + i), NOW_NS);
     REQUIRE(thread_open_settled(threads, thread, &event, shape) == 0);
     CHECK_U64(event.mapping_bytes, shape->ring_bytes + EVENT_PAGE_BYTES);
-    thread_replace(thread, &event, shape, 0);
+    thread_replace(threads, thread, &event, shape, 0);
     return thread;
 }
 
