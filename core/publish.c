@@ -20,8 +20,10 @@ static void status_tell(struct publisher *publisher)
     char name[OUTPATH_BYTES];
     struct text relative = text_over(name, sizeof name);
     struct text out = text_over(status->out, sizeof status->out);
-    outpath_number(&relative, session->out_path, session->writings);
-    outfile_absolute(&out, name);
+    status->out_is_had = publisher->out_is_kept && publisher->out->name[0] != '\0';
+    if (!status->out_is_had)
+        outpath_number(&relative, session->out_path, session->writings);
+    outfile_absolute(&out, status->out_is_had ? publisher->out->name : name);
     status->samples = publisher->collector->profile.samples;
     status->cpu_ns = publisher->collector->profile.weight_ns;
     status_write(status);

@@ -44,6 +44,7 @@ void status_write(struct status *status)
     put_number(&text, "rate", (int64_t)status->rate_hz);
     put_number(&text, "roots", status->roots);
     put_key(&text, "out", status->out);
+    put_key(&text, "out_is_had", status->out_is_had ? "yes" : "no");
     put_number(&text, "samples", (int64_t)status->samples);
     put_number(&text, "cpu_ns", (int64_t)status->cpu_ns);
     put_key(&text, "paused", status->paused ? "yes" : "no");

@@ -10,7 +10,8 @@
  *     unit samples|us       of the counts in what is folded
  *     rate N                samples per second of CPU time
  *     roots N               frames in front of a stack that are no functions
- *     out PATH              the file that the profile will go to
+ *     out PATH              the file that the profile will go to, as far as it is free by then
+ *     out_is_had yes|no     it is this helper's already
  *     samples N             so far; this and cpu_ns are as of a second ago at the most
  *     cpu_ns N              what they weigh
  *     paused yes|no         what is in force
@@ -53,6 +54,7 @@ struct status {
     char error[128];
     char file[4096];
     char out[4096];
+    bool out_is_had;
     uint32_t looks;
     int look_fd;
     char look_error[128];

@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "outfile.h"
 
 struct listed {
     pid_t pid, app;
@@ -52,6 +55,20 @@ static void since(uint64_t ticks, char *text, size_t size)
     strftime(text, size, now - began < 86400 ? "%H:%M:%S" : "%Y-%m-%d", &broken_down);
 }
 
+/* The name that the file of WORDS has or, if it were written now, would get. */
+static const char *file_name(const struct helper_words *words)
+{
+    static char candidate[OUTPATH_BYTES];
+    struct stat status;
+    for (unsigned n = 0; n <= OUTFILE_SUFFIX_MAX && !words->out_is_had; n++) {
+        struct text name = text_over(candidate, sizeof candidate);
+        outpath_with_suffix(&name, words->out, n);
+        if (lstat(candidate, &status) != 0)
+            return candidate;
+    }
+    return words->out;
+}
+
 static void print_listed(const struct listed *listed)
 {
     char began[32];
@@ -59,7 +76,7 @@ static void print_listed(const struct listed *listed)
     since(listed->helper.start_ticks, began, sizeof began);
     printf("%7d  %-10s %10.2f %10" PRIu64 "  %-7s  %-15s  %-6s  %s\n", (int)listed->app, began,
            (double)words->cpu_ns / 1e9, words->samples, words->paused ? "paused" : "running",
-           words->program, words->engine, words->out);
+           words->program, words->engine, file_name(words));
 }
 
 void view_list(struct view_options *options, char **files, size_t file_count)

@@ -30,6 +30,7 @@ pid_t helper_of_argument(const char *argument);
 struct helper_words {
     char program[256], engine[64];
     bool is_folded, is_us, paused;
+    bool out_is_had; /* else it is a name that others may take first */
     uint64_t rate_hz, roots, samples, cpu_ns, snapshots, looks;
     long look_fd; /* the helper's; -1: none */
     char error[128], look_error[128];

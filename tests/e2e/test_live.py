@@ -14,7 +14,7 @@ import termios
 import time
 from pathlib import Path
 
-from harness import (COMMAND, USER_ID, comm, expect, main, measured, need_root, program, run, test,
+from harness import (COMMAND, USER_ID, comm, expect, main, measured, need_root, private_directory, program, run, test,
                      top_directory, wait_helper, wait_until)
 
 ENTER, LEAVE, HOME = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[H"
@@ -82,6 +82,24 @@ def test_list():
     seen = []
     profiled(look)
     expect(fields(seen[0]) is None, "it is listed after its end")
+
+
+@test
+def test_list_of_two_that_want_one_name():
+    """Whoever has it has it; of the other what it would get, which is what it gets."""
+    def look(pid):
+        wait_until(lambda: command("snapshot", pid).returncode == 0, 10, "no snapshot")
+
+        def look_again(other):
+            names = [Path(fields(each)[7]).name for each in (pid, other)]
+            expect(names == ["x.folded", "x.1.folded"], f"{names}")
+            written = command("snapshot", other).stdout.strip()
+            expect(written == fields(other)[7] and fields(pid)[7].endswith("/x.folded"), f"{written}: {fields(other)}")
+
+        profiled(look_again, options={"OUT": "x.folded"}, directory=directory)
+
+    directory = private_directory()
+    profiled(look, options={"OUT": "x.folded"}, directory=directory)
 
 
 @test

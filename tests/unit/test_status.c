@@ -30,6 +30,7 @@ TEST(tells_all_it_knows)
     CHECK(strncmp(link, "/memfd:" STATUS_NAME, strlen("/memfd:" STATUS_NAME)) == 0);
     CHECK_STR(read_back(),
               "serial 1\napp 4711\nprogram \nengine \nformat \nunit \nrate 0\nroots 0\nout \n"
+              "out_is_had no\n"
               "samples 0\ncpu_ns 0\npaused no\nsnapshots 0\nerror \nfile \n"
               "looks 0\nlook -1\nlook_error \nend 1\n");
     status.program = "app";
@@ -51,7 +52,7 @@ TEST(tells_all_it_knows)
     status_write(&status);
     CHECK_STR(read_back(),
               "serial 2\napp 4711\nprogram app\nengine perf\nformat folded\nunit us\nrate 999\n"
-              "roots 1\nout /a b/d\nsamples 12\ncpu_ns 4294967296\npaused yes\n"
+              "roots 1\nout /a b/d\nout_is_had no\nsamples 12\ncpu_ns 4294967296\npaused yes\n"
               "snapshots 3\nerror no room\nfile /a b/c_end 2\n"
               "looks 2\nlook 7\nlook_error none\nend 2\n");
 }
