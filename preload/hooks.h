@@ -12,17 +12,34 @@
 
 #define HOOK_EXPORT __attribute__((visibility("default")))
 
-/* The real function NAME, looked up at its first use and kept in POINTER. Two threads may look it
- * up at once; they find the same. NULL: there is none. */
+/* A function behind a hook, and where its address is kept. */
+typedef void *__attribute__((may_alias)) hook_address;
+struct hook_function {
+    const char *name;
+    hook_address *address;
+};
+
+/*
+ * The real function NAME, looked up at its first use and kept in POINTER, a static variable. Two
+ * threads may look it up at once; they find the same. NULL: there is none.
+ *
+ * The linker of libc waits with that for whoever is loading a library: for a thread, say, that is
+ * at a constructor, which may wait for this one. So hooks_find_all looks up all that anybody names
+ * here, while there is one thread alone.
+ */
 #define HOOK_REAL(pointer, name)                                                                   \
     ({                                                                                             \
-        __typeof__(pointer) found = __atomic_load_n(&(pointer), __ATOMIC_RELAXED);                 \
-        if (found == NULL) {                                                                       \
-            found = (__typeof__(pointer))dlsym(RTLD_NEXT, name);                                   \
-            __atomic_store_n(&(pointer), found, __ATOMIC_RELAXED);                                 \
-        }                                                                                          \
-        found;                                                                                     \
+        static const struct hook_function listed                                                   \
+            __attribute__((section("hook_functions"), used)) = {name, (hook_address *)&(pointer)}; \
+        __typeof__(pointer) known = __atomic_load_n(&(pointer), __ATOMIC_RELAXED);                 \
+        known != NULL ? known : (__typeof__(pointer))hook_find(&listed);                           \
     })
+
+/* Looks it up, unless that has been done. */
+void *hook_find(const struct hook_function *function);
+
+/* Before the first thread is made. */
+void hooks_find_all(void);
 
 /* Looks up the functions behind prctl and syscall. Once, in the constructor: later it might be a
  * thread under a filter that has to. */

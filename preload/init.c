@@ -179,11 +179,11 @@ static void handlers_register(void)
     __cxa_atexit(at_exit, NULL, NULL);
     if (__cxa_at_quick_exit != NULL)
         __cxa_at_quick_exit(at_exit, NULL);
-    else if (HOOK_REAL(at_quick, "at_quick_exit") != NULL)
+    else if ((at_quick = (at_quick_exit_function *)dlsym(RTLD_NEXT, "at_quick_exit")) != NULL)
         at_quick(at_quick_exit_of_musl);
     if (__register_atfork != NULL)
         __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, NULL);
-    else if (HOOK_REAL(atfork, "pthread_atfork") != NULL)
+    else if ((atfork = (atfork_function *)dlsym(RTLD_NEXT, "pthread_atfork")) != NULL)
         atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

@@ -36,6 +36,13 @@ def test_throws_while_libraries_come_and_go():
     measured(result.profile.whole_share() > 0.97, f"not whole: {result.profile.broken()}")
 
 
+@test(each=["yes", "no"])
+def test_a_constructor_that_waits_for_a_thread(enabled):
+    """While a library is being loaded no other thread can look a function up: ours need not."""
+    result = both(program("constructs"), shared("constructs.c", "-DLIBRARY"), timeout=20, options={"ENABLED": enabled})
+    expect(result.stdout == b"6 calls went well\n", f"{result}")
+
+
 def swapped(name, reverse):
     return shared("swapped.c", f"-DNAME={name}" + (" -DREVERSE" if reverse else ""),
                   name=f"libswapped-{name}.so")
