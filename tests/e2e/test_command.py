@@ -401,13 +401,13 @@ def test_program_that_ends_at_once():
 @test
 def test_nothing_is_left():
     """Neither temporary files nor variables for the program beyond those of the library."""
-    before = set(os.listdir("/tmp"))
-    result = selfsample("/usr/bin/env")
+    place = private_directory()
+    result = selfsample("/usr/bin/env", env={"TMPDIR": place})
     names = {line.split("=")[0] for line in result.stdout.decode().splitlines()}
     strange = {n for n in names if "SAMPLE" in n and not n.startswith("SELFSAMPLE_")}
     expect(not strange, f"variables {strange}")
-    left = {n for n in set(os.listdir("/tmp")) - before if "selfsample" in n and "e2e" not in n}
-    expect(not left, f"left in /tmp: {left}")
+    expect(f"SELFSAMPLE_REPORT={place}/".encode() in result.stdout, f"{result}")
+    expect(not os.listdir(place), f"left in TMPDIR: {os.listdir(place)}")
 
 
 main()
