@@ -9,9 +9,6 @@
 #include "sys.h"
 #include "text.h"
 
-/* The most that the weight of a thinned birth's sample is changed to follow the clock. */
-#define CLOCK_STEP_PART 2u
-
 /* Maps of this age may lack code that a sample is in, where no record tells of it. */
 #define MAPS_AGE_NS 20000000u
 
@@ -48,6 +45,9 @@ int collector_init(struct collector *collector, const struct collector_setup *se
     profile_init(&collector->profile, arena);
     int result = stack_builder_init(&collector->stacks, &collector->modules, &collector->unwinder,
                                     &collector->profile, setup->config->threads, arena);
+    collector->kernel = (struct kernel_time){.stacks = &collector->stacks,
+                                             .is_unseen = kernel_time_is_unseen(setup->plan.traits),
+                                             .ahead_ns = &collector->ahead_ns};
     collector->stacks.labels = setup->labels;
     collector->stacks.perf_map = &collector->perf_map;
     if (result == 0)
@@ -93,16 +93,6 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
             take_post(collector, &birth, now_ns);
 }
 
-/* The samples of thinned births stand for many threads, and so does what the sampling itself costs
- * those that are chosen. Their sum must not run ahead of the process's clock. */
-static uint64_t follow_clock(struct collector *collector, uint64_t weight_ns)
-{
-    uint64_t most_ns = weight_ns / CLOCK_STEP_PART;
-    uint64_t step_ns = most_ns < collector->ahead_ns ? most_ns : collector->ahead_ns;
-    collector->ahead_ns -= step_ns;
-    return weight_ns - step_ns;
-}
-
 void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns)
 {
     uint64_t given_ns = collector->profile.weight_ns + collector->threads.own_ns;
@@ -126,8 +116,11 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     uint64_t weight_ns = count_ns - before_ns;
     if (is_implausible(thread, weight_ns))
         weight_ns -= thread_stolen_ns(&collector->threads, thread, count_ns, weight_ns - 1);
+    uint64_t used_before_ns = thread_used_ns(thread);
     thread->count_ns = count_ns;
     uint64_t used_ns = thread_used_ns(thread);
+    if (!thread->settled)
+        kernel_time_before_sample(&collector->kernel, thread, used_before_ns, used_ns);
     if (thread->by_timer)
         weight_ns = sampling_timer_weight_ns(thread->birth_nominal_ns, count_ns, before_ns,
                                              !thread->sampled);
@@ -138,22 +131,7 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     thread->weight_ns += weight_ns;
     if (!thread->settled && used_ns > collector->longest_ns)
         collector->longest_ns = used_ns;
-    return thread->one_in > 1 ? follow_clock(collector, weight_ns * thread->one_in) : weight_ns;
-}
-
-uint64_t collector_without_kernel_time(struct collector *collector, struct thread *thread,
-                                       uint64_t weight_ns)
-{
-    bool sure = thread->settled && !thread->lost_since_sample;
-    uint64_t periods = (weight_ns + thread->period_ns / 4) / thread->period_ns;
-    /* One ended with the sample; a new period may have cut short one that was somewhat longer. */
-    uint64_t unsure = thread->period_is_new ? 3 : 1;
-    if (collector->threads.plan.traits->kernel_frames || !sure || periods <= unsure)
-        return weight_ns;
-    uint64_t kernel_ns = (periods - unsure) * thread->period_ns;
-    stack_frames_book(&collector->stacks, thread, "[kernel]", kernel_ns);
-    collector->kernel_ns += kernel_ns;
-    return weight_ns > kernel_ns ? weight_ns - kernel_ns : 1;
+    return sampling_share_ns(&collector->ahead_ns, thread->one_in, weight_ns);
 }
 
 /* A sample that does not count, since its thread is paused. */
@@ -206,7 +184,7 @@ static void handle_sample(struct collector *collector, struct thread *thread,
     collector_read_maps(collector);
     thread->label = label_then(collector, thread, record->time_ns);
     uint64_t weight_ns =
-        collector_without_kernel_time(collector, thread, weigh(collector, thread, record));
+        kernel_time_take(&collector->kernel, thread, weigh(collector, thread, record));
     thread->sampled = true;
     thread->period_is_new = thread->lost_since_sample = false;
     thread->samples_since_draw++;
@@ -326,6 +304,13 @@ static void due_sink(struct due *due, uint32_t count, uint32_t index)
     }
 }
 
+/* The most that a sample of THREAD's event takes, kernel frames apart. */
+static size_t record_bytes(const struct thread *thread)
+{
+    const struct event_shape shape = {.stack_bytes = thread->stack_bytes};
+    return event_record_bytes(&shape);
+}
+
 static uint32_t due_gather(struct collector *collector)
 {
     uint32_t count = 0;
@@ -333,6 +318,7 @@ static uint32_t due_gather(struct collector *collector)
         struct thread *thread = threads_at(&collector->threads, i);
         if (thread->tid == 0 || thread->event.mapping == NULL || !ring_has_data(&thread->ring))
             continue;
+        thread->ring_was_full = !ring_has_room(&thread->ring, record_bytes(thread));
         collector->due[count++] = (struct due){ring_peek_time_ns(&thread->ring), i};
     }
     for (uint32_t i = count / 2; i-- > 0;)

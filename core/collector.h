@@ -13,6 +13,7 @@
 
 #include "app_memory.h"
 #include "config.h"
+#include "kernel_time.h"
 #include "labels.h"
 #include "mailbox.h"
 #include "modules.h"
@@ -33,6 +34,7 @@ struct collector {
     struct profile profile;
     struct stack_builder stacks;
     struct threads threads;
+    struct kernel_time kernel;
     struct labels *labels; /* NULL: none */
 
     /* Called between records: lets the helper be stopped where it holds nothing (fork). */
@@ -49,8 +51,7 @@ struct collector {
     uint64_t ahead_ns;    /* that samples weigh, and the process's clock does not show */
     uint64_t longest_ns;  /* the most that one thread's first event had counted at a sample */
     uint64_t unplaced_ns; /* see housekeeping.c: of long lives without a sample */
-    uint64_t lost;      /* samples of settled events; those of births are carried by the next one */
-    uint64_t kernel_ns; /* that passed in the kernel where kernel samples are refused */
+    uint64_t lost; /* samples of settled events; those of births are carried by the next one */
 
     uint64_t maps_read_ns; /* when they were last read */
 
@@ -94,14 +95,6 @@ bool collector_look(struct collector *collector, bool at_once);
 
 /* Reads the process's maps anew, if they are not known or records of them were lost. */
 void collector_read_maps(struct collector *collector);
-
-/*
- * Where kernel samples are refused, an event that fires in the kernel makes no record, and the next
- * one carries the time of both. Takes whole periods that passed so out of WEIGHT_NS and books them
- * as the kernel's.
- */
-uint64_t collector_without_kernel_time(struct collector *collector, struct thread *thread,
-                                       uint64_t weight_ns);
 
 /* Tells what the process has used, by its clock, when all records up to now are handled. */
 void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns);

@@ -25,15 +25,19 @@ bool descriptor_is_for_files(int fd)
     return is_among_last(fd, DESCRIPTORS_SPARE + DESCRIPTORS_FOR_FILES);
 }
 
-int descriptor_offer(const char *name, int number)
+int descriptor_move(int fd, int number)
 {
-    int fd = (int)sys2(SYS_memfd_create, name, MEMFD_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    sys2(SYS_fchmod, fd, 0600);
-    if (fd == number)
+    if (fd < 0 || fd == number)
         return fd;
     int there = (int)sys3(SYS_dup3, fd, number, O_CLOEXEC);
     sys_close(fd);
     return there < 0 ? -1 : number;
+}
+
+int descriptor_offer(const char *name, int number)
+{
+    int fd = (int)sys2(SYS_memfd_create, name, MEMFD_CLOEXEC);
+    if (fd >= 0)
+        sys2(SYS_fchmod, fd, 0600);
+    return descriptor_move(fd, number) < 0 ? -1 : number;
 }

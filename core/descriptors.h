@@ -22,6 +22,10 @@ bool descriptor_is_spare(int fd);
 /* The same for FD of an event, which leaves those to files as well. */
 bool descriptor_is_for_files(int fd);
 
+/* Gives FD, which is the caller's (negative: none), that number, whose file is closed. Returns it,
+ * or a negative number. */
+int descriptor_move(int fd, int number);
+
 /* Makes an empty memory file, for its user alone to open, descriptor NUMBER. Returns that, or -1.
  */
 int descriptor_offer(const char *name, int number);

@@ -181,6 +181,18 @@ int event_open_watch(pid_t tid, uint64_t address)
     return attributes_open(&attr, tid);
 }
 
+int event_open_clock(pid_t tid)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .size = sizeof attr,
+        .config = PERF_COUNT_SW_TASK_CLOCK,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+    };
+    return attributes_open(&attr, tid);
+}
+
 size_t event_record_bytes(const struct event_shape *shape)
 {
     return RECORD_SAMPLE_FIXED_BYTES + shape->stack_bytes;

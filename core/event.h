@@ -113,6 +113,10 @@ bool event_has_ended(const struct event *event);
  */
 int event_open_watch(pid_t tid, uint64_t address);
 
+/* A task clock of thread TID that makes no samples and counts from now on. Returns a descriptor for
+ * event_read_count_of, or -errno. */
+int event_open_clock(pid_t tid);
+
 /* Bytes of the ring that one sample of this shape takes at the most, without kernel frames. */
 size_t event_record_bytes(const struct event_shape *shape);
 

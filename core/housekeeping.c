@@ -48,17 +48,20 @@
 /* Larger copies that need not wait for that; from the first to the largest it is one or two. */
 #define GROWTHS_SOON 2u
 
-void housekeeping_init(struct housekeeping *house, struct collector *collector)
+void housekeeping_init(struct housekeeping *house, struct collector *collector,
+                       struct first_clock *first_clock)
 {
     *house = (struct housekeeping){.collector = collector,
+                                   .first_clock = first_clock,
                                    .ends_booked_ns = sys_clock_ns(CLOCK_MONOTONIC),
                                    .own_tid = (pid_t)sys0(SYS_gettid),
                                    .scanned_ns = sys_clock_ns(CLOCK_MONOTONIC)};
 }
 
 /* What THREAD has used since its last sample, and up to COUNT_NS of its event, goes where that
- * sample went; what it turns out not to have used is taken off there. IS_LAST: no more samples will
- * come, so what has made none, where the kernel makes none of its own time, is the kernel's. */
+ * sample went; what it turns out not to have used is taken off there. IS_LAST: no more samples of
+ * this event will come, so what has made none, where the kernel makes none of its own time, is the
+ * kernel's. */
 static void account_settled_to(struct collector *collector, struct thread *thread,
                                uint64_t count_ns, bool is_last)
 {
@@ -72,7 +75,7 @@ static void account_settled_to(struct collector *collector, struct thread *threa
         return;
     uint64_t rest_ns = more_ns > stolen_ns ? more_ns - stolen_ns : 0;
     if (is_last)
-        rest_ns = collector_without_kernel_time(collector, thread, rest_ns);
+        rest_ns = kernel_time_take_last(&collector->kernel, thread, rest_ns);
     if (thread->last_node == PROFILE_NONE)
         return;
     if (more_ns >= stolen_ns)
@@ -130,16 +133,26 @@ static void account_birth(struct collector *collector, const struct thread *thre
         profile_take_back(profile, thread->last_node, weighed_ns - stands_ns);
 }
 
+/* By the clock that is read from outside, which may be a tick late, or by one that is not. */
+static uint64_t cpu_ns_of(const struct housekeeping *house, const struct thread *thread)
+{
+    uint64_t cpu_ns = first_clock_ns(house->first_clock, thread->tid);
+    return cpu_ns != 0
+               ? cpu_ns
+               : thread_read_cpu_ns(threads_proc_pid(&house->collector->threads), thread->tid);
+}
+
 /*
  * A thread that is not settled at the end of all, though it may have lived for long: we were kept
  * from running. Its clock tells what it has used; what its ring had no room for was lost, and the
  * kernel had no occasion to say so.
  */
-static void account_unsettled(struct collector *collector, struct thread *thread)
+static void account_unsettled(struct housekeeping *house, struct thread *thread)
 {
+    struct collector *collector = house->collector;
     if (thread->settled || thread->end_cpu_ns != 0 || collector->paused)
         return;
-    thread->end_cpu_ns = thread_read_cpu_ns(threads_proc_pid(&collector->threads), thread->tid);
+    thread->end_cpu_ns = cpu_ns_of(house, thread);
     uint64_t seen_ns = thread->birth_cpu_ns + thread_used_ns(thread);
     uint64_t missing_ns = thread->end_cpu_ns > seen_ns ? thread->end_cpu_ns - seen_ns : 0;
     if (missing_ns > LOST_PERIODS * collector->threads.plan.period_ns)
@@ -157,8 +170,17 @@ static void account_close(struct collector *collector, struct thread *thread)
     uint64_t end_ns = thread->birth_cpu_ns + thread_used_ns(thread);
     if (end_ns < thread->end_cpu_ns)
         end_ns = thread->end_cpu_ns;
+    kernel_time_to_end(&collector->kernel, thread, end_ns - thread->birth_cpu_ns);
     if (end_ns >= thread->birth_cpu_ns + shortest_ns)
         account_birth(collector, thread, end_ns);
+}
+
+/* A thread whose first event ends, at CPU_NS by its clock. */
+static void account_first_event(struct collector *collector, struct thread *thread, uint64_t cpu_ns)
+{
+    if (cpu_ns > thread->birth_cpu_ns)
+        kernel_time_to_end(&collector->kernel, thread, cpu_ns - thread->birth_cpu_ns);
+    account_birth(collector, thread, cpu_ns);
 }
 
 /* A thread that had an event of its own, or none. REPLACEMENT counts already; returns the thread's
@@ -167,19 +189,18 @@ static uint64_t account_first(struct housekeeping *house, struct thread *thread,
                               const struct event *replacement)
 {
     struct collector *collector = house->collector;
-    pid_t pid = threads_proc_pid(&collector->threads);
-    uint64_t cpu_ns = thread_read_cpu_ns(pid, thread->tid), counted_ns = 0;
+    uint64_t cpu_ns = cpu_ns_of(house, thread), counted_ns = 0;
     event_read_count(replacement, &counted_ns);
     cpu_ns = cpu_ns > counted_ns ? cpu_ns - counted_ns : 0;
     /* One that the first scan finds may be as old as the process. */
     bool is_new = !thread->scanned || !collector->threads.plan.had_threads || house->scans > 1;
     if (thread->event.mapping != NULL)
-        account_birth(collector, thread, cpu_ns);
+        account_first_event(collector, thread, cpu_ns);
     else if (is_new && !thread->unbalanced && thread->passed_over)
         thread->owed_ns = own_part_ns(thread, cpu_ns);
     else if (is_new && !thread->unbalanced && cpu_ns > thread->birth_cpu_ns)
         thread->owed_ns = cpu_ns - thread->birth_cpu_ns;
-    thread_refresh_name(pid, thread);
+    thread_refresh_name(threads_proc_pid(&collector->threads), thread);
     return cpu_ns;
 }
 
@@ -198,7 +219,7 @@ static uint64_t account_again(struct collector *collector, struct thread *thread
             break;
     }
     if (old_ns > before_ns)
-        account_settled_to(collector, thread, old_ns - before_ns, false);
+        account_settled_to(collector, thread, old_ns - before_ns, true);
     return thread->base_cpu_ns + thread_used_ns(thread);
 }
 
@@ -233,6 +254,8 @@ static void settle(struct housekeeping *house, struct thread *thread)
     uint64_t base_cpu_ns = account_before_replacement(house, thread, &event, since_ns);
     thread->growths += thread->settled && thread->wants_more_stack;
     thread_replace(&house->collector->threads, thread, &event, &shape, base_cpu_ns);
+    if (thread->tid == house->first_clock->tid)
+        first_clock_close(house->first_clock);
     thread->fitted_ns = since_ns;
     if (house->collector->paused)
         thread_silence(thread);
@@ -341,7 +364,8 @@ static bool wants_event(const struct housekeeping *house, struct thread *thread,
         return true;
     if (thread->event.mapping == NULL && !thread->passed_over)
         return !thread->scanned || is_unknown(house, thread, now_ns);
-    if (now_ns - thread->seen_ns < SETTLE_AGE_NS || (!thread->sampled && !thread->passed_over))
+    bool is_seen = thread->sampled || thread->passed_over || collector->kernel.is_unseen;
+    if (now_ns - thread->seen_ns < SETTLE_AGE_NS || !is_seen)
         return false;
     uint64_t aim_ns =
         thread->birth_cpu_ns + collector->threads.plan.period_ns * SETTLE_QUARTERS / 4;
@@ -475,7 +499,7 @@ void housekeeping_close_accounts(struct housekeeping *house, uint64_t app_cpu_ns
         struct thread *thread = threads_at(threads, i);
         if (thread->tid == 0)
             continue;
-        account_unsettled(house->collector, thread);
+        account_unsettled(house, thread);
         account_close(house->collector, thread);
         thread_count_uncovered(threads, thread);
         if (thread->dead)

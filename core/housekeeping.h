@@ -12,21 +12,25 @@
 #include <stdint.h>
 
 #include "collector.h"
+#include "first_clock.h"
 #include "thread_ends.h"
 
 struct housekeeping {
     struct collector *collector;
     const struct mailbox *mailbox; /* of the turn */
-    bool settling_refused;         /* the helper may not open events on this process's threads */
-    pid_t own_tid;                 /* the helper's, which may be among the process's threads */
-    uint64_t scanned_ns;           /* when the process's threads were last listed */
+    struct first_clock *first_clock;
+    bool settling_refused; /* the helper may not open events on this process's threads */
+    pid_t own_tid;         /* the helper's, which may be among the process's threads */
+    uint64_t scanned_ns;   /* when the process's threads were last listed */
     uint32_t scans;
     uint32_t turns;
     struct thread_ends ends;
     uint64_t ends_booked_ns; /* when they last were */
 };
 
-void housekeeping_init(struct housekeeping *house, struct collector *collector);
+/* FIRST_CLOCK outlives HOUSE. */
+void housekeeping_init(struct housekeeping *house, struct collector *collector,
+                       struct first_clock *first_clock);
 
 /* All of it, as far as it is due. MAILBOX tells whether threads are about to come by themselves. */
 void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox);

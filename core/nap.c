@@ -3,6 +3,7 @@
 #include "nap.h"
 
 #include "engine.h"
+#include "kernel_time.h"
 #include "record.h"
 #include "ring.h"
 #include "sys.h"
@@ -89,6 +90,31 @@ static bool is_awaited(const struct session *session)
            __atomic_load_n(&session->labels.missed, __ATOMIC_RELAXED) != 0;
 }
 
+/* Where it will be needed: of a process that has one thread so far, which therefore is its first
+ * and has used what the process has. */
+static void first_clock_begin(struct session *session)
+{
+    struct first_clock *clock = &session->first_clock;
+    clock->tid = 0;
+    if (!kernel_time_is_unseen(&session->traits) || session->had_threads)
+        return;
+    first_clock_open(clock, session->app_pid);
+    first_clock_set(clock, session_app_cpu_ns(session));
+    if (__atomic_load_n(&session->births, __ATOMIC_RELAXED) > 1)
+        first_clock_close(clock);
+}
+
+/* Where time in the kernel makes no samples, a process without any may have spent a period there:
+ * less is too short for a file. */
+static bool has_unseen_time(const struct session *session)
+{
+    uint64_t cpu_ns = session_app_cpu_ns(session);
+    if (cpu_ns == 0)
+        cpu_ns = first_clock_ns(&session->first_clock, session->app_pid);
+    return kernel_time_is_unseen(&session->traits) &&
+           cpu_ns >= session->cpu_at_start_ns + session->period_ns;
+}
+
 /* Sleeps until something is asked for, or for as long as the rings bear. */
 static void doze(struct session *session, uint32_t wakes)
 {
@@ -107,11 +133,13 @@ bool nap_until_asked(struct session *session)
     uint64_t end_ns = sys_clock_ns(CLOCK_MONOTONIC) + NAP_NS_LONGEST;
     enum found found;
     bool over;
+    first_clock_begin(session);
     do {
         doze(session, wakes);
         over = is_over(session); /* before the look: what came until then is in the rings */
         found = rings_look(session);
     } while (!over && found == FOUND_NOTHING && helper_wakes(&session->helper) == wakes &&
              sys_clock_ns(CLOCK_MONOTONIC) < end_ns);
-    return (over || found == FOUND_EXEC) && found != FOUND_SAMPLE && !is_awaited(session);
+    return (over || found == FOUND_EXEC) && found != FOUND_SAMPLE && !is_awaited(session) &&
+           (found == FOUND_EXEC || !has_unseen_time(session));
 }

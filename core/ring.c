@@ -35,6 +35,11 @@ bool ring_has_data(const struct ring *ring)
     return head_of(ring) != ring->tail;
 }
 
+bool ring_has_room(const struct ring *ring, size_t bytes)
+{
+    return head_of(ring) - ring->tail + bytes < ring->size;
+}
+
 static void tail_set(struct ring *ring, uint64_t tail)
 {
     struct perf_event_mmap_page *control = ring->control;

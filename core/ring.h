@@ -29,6 +29,9 @@ struct ring ring_over(void *mapping, size_t mapping_bytes);
 /* True where at least one record waits. Costs one load. */
 bool ring_has_data(const struct ring *ring);
 
+/* Is there room for another record, of BYTES? */
+bool ring_has_room(const struct ring *ring, size_t bytes);
+
 /* Does another record wait behind the oldest one? */
 bool ring_has_more(struct ring *ring);
 

@@ -53,9 +53,7 @@ struct run {
     uint64_t started_ns;
 };
 
-/* The CPU clock of the app's process (clock_getcpuclockid(3)), without a helper that is one of its
- * threads; 0 once the process is reaped. */
-static uint64_t process_cpu_ns(const struct session *session)
+uint64_t session_app_cpu_ns(const struct session *session)
 {
     uint64_t own_ns = helper_cpu_in_app_ns(&session->helper);
     uint64_t all_ns = sys_clock_ns((clockid_t)(~(unsigned)session->app_pid << 3 | 2));
@@ -120,7 +118,7 @@ static bool run_init(struct run *run, struct session *session)
     publisher_init(&run->publisher, session, &run->collector);
     session->helper.give_up_context = &run->publisher;
     session->helper.give_up = publisher_give_up;
-    housekeeping_init(&run->house, &run->collector);
+    housekeeping_init(&run->house, &run->collector, &session->first_clock);
     return collector_init(&run->collector, &setup) == 0;
 }
 
@@ -131,7 +129,7 @@ static void pause_apply(struct run *run)
     bool wanted = __atomic_load_n(&session->helper.pause_wanted, __ATOMIC_ACQUIRE) != 0;
     if (wanted == run->collector.paused)
         return;
-    uint64_t clock_ns = process_cpu_ns(session);
+    uint64_t clock_ns = session_app_cpu_ns(session);
     if (wanted) {
         housekeeping_pause(&run->house);
         run->pause_cpu_ns = clock_ns;
@@ -252,13 +250,25 @@ static void perf_map_finish(struct run *run)
 
 static void clock_read(struct run *run)
 {
-    uint64_t now_ns = process_cpu_ns(run->session);
+    uint64_t now_ns = session_app_cpu_ns(run->session);
     if (run->collector.paused && now_ns > run->pause_cpu_ns)
         now_ns = run->pause_cpu_ns;
     uint64_t outside_ns = run->session->cpu_at_start_ns + run->paused_cpu_ns;
     if (now_ns > outside_ns)
         run->app_cpu_ns = now_ns - outside_ns;
     collector_note_clock(&run->collector, run->app_cpu_ns);
+}
+
+/* The clock of a process that is gone may have been read long ago. */
+static void clock_conclude(struct run *run)
+{
+    const struct session *session = run->session;
+    uint64_t first_ns = first_clock_ns(&session->first_clock, session->app_pid);
+    uint64_t least_ns = run->collector.longest_ns;
+    if (first_ns > least_ns + session->cpu_at_start_ns + run->paused_cpu_ns)
+        least_ns = first_ns - session->cpu_at_start_ns - run->paused_cpu_ns;
+    if (run->app_cpu_ns < least_ns && !run->collector.paused)
+        run->app_cpu_ns = least_ns;
 }
 
 static bool is_ended_by_seccomp(const struct session *session)
@@ -368,9 +378,7 @@ static __attribute__((noinline)) void session_live(struct session *session)
     helper_last_work(&session->helper);
     if (!run.collector.exec_seen)
         housekeeping_close_accounts(&run.house, run.app_cpu_ns);
-    /* The clock of a process that is gone may have been read long ago. */
-    if (run.app_cpu_ns < run.collector.longest_ns)
-        run.app_cpu_ns = run.collector.longest_ns;
+    clock_conclude(&run);
     perf_map_finish(&run);
     publisher_finish(&run.publisher, run.app_cpu_ns);
     if (__atomic_load_n(&session->finish_wanted, __ATOMIC_ACQUIRE) == SESSION_STOPS ||

@@ -11,6 +11,9 @@
 /* The shortest nominal period of thinned births: short threads then have a sample each or two. */
 #define THINNED_NOMINAL_MIN_NS 125000u
 
+/* The most that the weight of a thinned birth's sample is changed to follow the clock. */
+#define CLOCK_STEP_PART 2u
+
 /* Draws of less than this part of the nominal period count with their first point only. */
 #define FAST_FRACTION 4u
 
@@ -42,6 +45,16 @@ uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in)
         return nominal_ns;
     uint64_t faster_ns = nominal_ns / one_in;
     return faster_ns > THINNED_NOMINAL_MIN_NS ? faster_ns : THINNED_NOMINAL_MIN_NS;
+}
+
+uint64_t sampling_share_ns(uint64_t *ahead_ns, uint32_t one_in, uint64_t weight_ns)
+{
+    if (one_in <= 1)
+        return weight_ns;
+    uint64_t all_ns = weight_ns * one_in, most_ns = all_ns / CLOCK_STEP_PART;
+    uint64_t step_ns = most_ns < *ahead_ns ? most_ns : *ahead_ns;
+    *ahead_ns -= step_ns;
+    return all_ns - step_ns;
 }
 
 bool sampling_birth_is_chosen(uint64_t seed, uint64_t number, uint32_t one_in)
@@ -88,6 +101,26 @@ uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64
     if (count_ns < nominal_ns || birth_ns * FAST_FRACTION < nominal_ns)
         return 0;
     return (uint64_t)((double)birth_ns / expected_weight(nominal_ns, count_ns));
+}
+
+uint64_t sampling_birth_missed_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t after_ns,
+                                  uint64_t until_ns)
+{
+    uint64_t last_ns = SAMPLING_BIRTH_PERIODS * nominal_ns, sum_ns = 0;
+    if (last_ns > until_ns)
+        last_ns = until_ns;
+    for (uint64_t t = after_ns + birth_ns; t <= last_ns; t += birth_ns) {
+        bool first = after_ns == 0 && t == birth_ns;
+        sum_ns += sampling_birth_weight_ns(nominal_ns, birth_ns, t, first);
+        if (birth_ns * FAST_FRACTION < nominal_ns) /* but for the first point, none counts */
+            break;
+    }
+    return sum_ns;
+}
+
+uint64_t sampling_birth_point_ns(uint64_t birth_ns, uint64_t after_ns)
+{
+    return after_ns == 0 ? birth_ns : birth_ns * 3 / 4;
 }
 
 uint64_t sampling_timer_weight_ns(uint64_t nominal_ns, uint64_t count_ns, uint64_t before_ns,

@@ -41,6 +41,11 @@
  */
 uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in);
 
+/* What WEIGHT_NS of one birth in ONE_IN count. They stand for many threads, and so does what the
+ * sampling itself costs those that are chosen: their sum must not run ahead of the process's clock,
+ * as it is by AHEAD_NS. */
+uint64_t sampling_share_ns(uint64_t *ahead_ns, uint32_t one_in, uint64_t weight_ns);
+
 /*
  * The lots of one process's births, numbered as they come, from a random SEED. Of each N births in
  * a row one is chosen, and of each SAMPLING_STRATA chosen ones in a row the numbers for their
@@ -69,6 +74,18 @@ uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random);
  */
 uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns,
                                   bool first);
+
+/*
+ * What those points of a birth's event weigh that lie after AFTER_NS, where it was sampled last (0:
+ * never), and not after UNTIL_NS, and made no record: where the kernel makes none of its own time,
+ * they fell into that. Beyond SAMPLING_BIRTH_PERIODS no points are weighed.
+ */
+uint64_t sampling_birth_missed_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t after_ns,
+                                  uint64_t until_ns);
+
+/* How much before a record other points of its event must lie, so as not to be its own: interrupts
+ * are late, the one before it too, but for the first one. */
+uint64_t sampling_birth_point_ns(uint64_t birth_ns, uint64_t after_ns);
 
 /*
  * What a sample weighs that a timer took at COUNT_NS of the thread's CPU time, BEFORE_NS at the one

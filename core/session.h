@@ -21,6 +21,7 @@
 #include "config.h"
 #include "credentials.h"
 #include "event.h"
+#include "first_clock.h"
 #include "helper.h"
 #include "labels.h"
 #include "linked.h"
@@ -102,7 +103,8 @@ struct session {
     uint32_t sleeps_long;      /* a birth should wake it */
     uint32_t progress;         /* moves as long as it gets on */
     uint32_t paused;           /* what is in force, of helper.pause_wanted; futex */
-    uint64_t writings;         /* of files, in all sessions of this process: %n in the next */
+    struct first_clock first_clock;
+    uint64_t writings; /* of files, in all sessions of this process: %n in the next */
     int finish_result; /* of the last writing: 0 or -errno, -ENODATA where there was nothing */
 
     /* set by session_start, and by the helper where it names a directory: a pattern with %n and %%
@@ -206,5 +208,9 @@ void session_resume(struct session *session, struct quiet_fork fork);
 
 /* The helper's life, from start to file. */
 void session_run(void *session);
+
+/* In the helper: the CPU clock of the app's process (clock_getcpuclockid(3)), without a helper that
+ * is one of its threads; 0 once the process is reaped. */
+uint64_t session_app_cpu_ns(const struct session *session);
 
 #endif

@@ -235,8 +235,8 @@ size_t stack_frames(struct stack_builder *builder, struct thread *thread,
     return put_kernel_frames(builder, record, count);
 }
 
-void stack_frames_book(struct stack_builder *builder, struct thread *thread, const char *what,
-                       uint64_t weight_ns)
+uint32_t stack_frames_book(struct stack_builder *builder, struct thread *thread, const char *what,
+                           uint64_t weight_ns)
 {
     struct profile *profile = builder->profile;
     size_t count = put_thread_frames(builder, thread);
@@ -244,6 +244,7 @@ void stack_frames_book(struct stack_builder *builder, struct thread *thread, con
     uint32_t node = profile_node_for(profile, builder->frames, count);
     if (node != PROFILE_NONE)
         profile_top_up(profile, node, weight_ns);
+    return node;
 }
 
 const char *stack_text(const struct stack_builder *builder, uint64_t address)

@@ -65,9 +65,9 @@ size_t stack_frames(struct stack_builder *builder, struct thread *thread,
                     const struct record *record, enum unwind_end *end);
 
 /* Books WEIGHT_NS of THREAD whose stack could not be seen under a frame WHAT, a constant. Without a
- * tid it stands for all threads of its name. */
-void stack_frames_book(struct stack_builder *builder, struct thread *thread, const char *what,
-                       uint64_t weight_ns);
+ * tid it stands for all threads of its name. Returns the node, PROFILE_NONE when out of memory. */
+uint32_t stack_frames_book(struct stack_builder *builder, struct thread *thread, const char *what,
+                           uint64_t weight_ns);
 
 /* The text of a FRAME_OF_TEXT, FRAME_OF_THREAD or FRAME_OF_LABEL. */
 const char *stack_text(const struct stack_builder *builder, uint64_t address);

@@ -371,7 +371,7 @@ void thread_replace(const struct threads *threads, struct thread *thread,
     thread->wants_more_stack = false;
     thread->stack_bytes = shape->stack_bytes;
     thread->period_ns = shape->period_ns;
-    thread->period_is_new = true;
+    thread->period_is_new = false; /* it begins with the count */
     thread->count_ns = 0;
     thread->base_cpu_ns = base_cpu_ns;
     thread->stolen_ns = 0;

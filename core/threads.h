@@ -53,7 +53,8 @@ struct thread {
     uint64_t period_ns;     /* of its event, as last set */
     bool period_is_new;     /* no sample has come since: the last one ended early */
     bool lost_since_sample; /* records were lost since its last sample */
-    bool sampled;           /* its event has made a record */
+    bool ring_was_full;   /* when it was last read: what came then was lost, and is not told yet */
+    bool sampled;         /* its event has made a record */
     bool unbalanced;      /* it was paused while it had its first event: that can't be accounted */
     bool scanned;         /* it was found in /proc, not by its birth */
     uint32_t scan;        /* the last scan of /proc that saw it */

@@ -21,13 +21,14 @@
 #define SECOND_NS 1000000000ull
 
 static struct housekeeping house;
+static struct first_clock first_clock;
 
 static inline void prepare(void)
 {
     if (event_probe(&traits, true) != 0)
         SKIP("the kernel refuses perf_event_open");
     collector_prepare();
-    housekeeping_init(&house, &collector);
+    housekeeping_init(&house, &collector, &first_clock);
     house.own_tid = 0; /* the part of the helper is played by a thread to be found */
 }
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "record.h"
+#include "sampling.h"
 
 #define RING_BYTES 16384u
 
@@ -416,25 +417,53 @@ TEST(gaps_are_the_kernels_where_its_samples_are_refused)
     thread->settled = true;
     put_sample(thread, 100, PERIOD_NS);
     collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel_ns, 0);
+    CHECK_U64(collector.kernel.ns, 0);
     put_sample(thread, 200, 2 * PERIOD_NS + 100);
     collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel_ns, 0);
+    CHECK_U64(collector.kernel.ns, 0);
     CHECK_U64(weight_of("one"), 2 * PERIOD_NS + 100);
     thread->lost_since_sample = true; /* it may have been a loss: not sure */
     put_sample(thread, 300, 5 * PERIOD_NS);
     collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel_ns, 0);
+    CHECK_U64(collector.kernel.ns, 0);
     put_sample(thread, 400, 8 * PERIOD_NS);
     collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel_ns, 2 * PERIOD_NS);
+    CHECK_U64(collector.kernel.ns, 2 * PERIOD_NS);
     CHECK_U64(weight_of("one"), 8 * PERIOD_NS);
     thread->period_is_new = true; /* up to three may have been others */
     put_sample(thread, 500, 18 * PERIOD_NS);
     collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel_ns, 9 * PERIOD_NS);
+    CHECK_U64(collector.kernel.ns, 9 * PERIOD_NS);
     CHECK_U64(weight_of("one"), 18 * PERIOD_NS);
     end_all();
+}
+
+/* A birth with half a nominal period whose first two points fell into the kernel: the first weighs
+ * a period, the second what a record there would. */
+TEST(points_of_births_without_a_record_are_the_kernels)
+{
+    static const struct {
+        bool kernel_frames, lost;
+        uint64_t wanted;
+    } cases[] = {{false, false, 1}, {false, true, 0}, {true, false, 0}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        prepare(cases[i].kernel_frames);
+        struct thread *thread = thread_with_ring(900, "one");
+        REQUIRE(thread != NULL);
+        thread->plain = false;
+        thread->period_ns = PERIOD_NS / 2;
+        thread->lost_since_sample = cases[i].lost;
+        put_sample(thread, 100, PERIOD_NS * 3 / 2 + 1000);
+        collector_drain(&collector, UINT64_MAX);
+        uint64_t second_ns = sampling_birth_weight_ns(PERIOD_NS, PERIOD_NS / 2, PERIOD_NS, false);
+        uint64_t third_ns =
+            sampling_birth_weight_ns(PERIOD_NS, PERIOD_NS / 2, PERIOD_NS * 3 / 2 + 1000, false);
+        CHECK(second_ns > PERIOD_NS / 4);
+        CHECK_U64(collector.kernel.ns, cases[i].wanted * (PERIOD_NS + second_ns));
+        CHECK_U64(weight_of("one"), cases[i].wanted * (PERIOD_NS + second_ns) + third_ns);
+        CHECK_U64(thread->weight_ns, weight_of("one"));
+        end_all();
+    }
 }
 
 /* Most of each period is stolen, which is noticed at a gap that is shorter than all of that. */

@@ -163,3 +163,99 @@ TEST(a_long_life_stands_for_as_much_of_others_as_there_was)
     CHECK_U64(collector.unplaced_ns, 0);
     end_all();
 }
+
+/* A ring in memory; nothing comes into it. The first point is at half a period. */
+static struct thread *unsampled_thread(void)
+{
+    void *mapping = mmap(NULL, 2 * EVENT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(mapping != MAP_FAILED);
+    house.scanned_ns = clock_ns(CLOCK_MONOTONIC);
+    collector.scan_wanted = false;
+    post((struct birth){
+        .tid = 0x7fffffd,
+        .event = {.fd = -1, .mapping = mapping, .mapping_bytes = 2 * EVENT_PAGE_BYTES},
+        .cpu_ns = 1000,
+        .period_ns = PERIOD_NS / 2,
+        .name = "kernelish"});
+    struct thread *thread = threads_find(&collector.threads, 0x7fffffd);
+    REQUIRE(thread != NULL);
+    return thread;
+}
+
+/* Where its samples are refused, a birth's points without a record were in the kernel: below the
+ * first there is none, then it weighs a period, and a longer life all that it has used. */
+TEST(a_life_without_a_sample_is_the_kernels)
+{
+    static const struct {
+        bool unseen, full;
+        uint64_t used_ns, booked_ns;
+    } cases[] = {{true, false, PERIOD_NS / 2 - 1, 0},
+                 {true, false, PERIOD_NS * 3 / 4, PERIOD_NS},
+                 {true, false, 7 * PERIOD_NS, 7 * PERIOD_NS},
+                 {true, true, 7 * PERIOD_NS, 0},
+                 {false, false, 7 * PERIOD_NS, 0}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        prepare();
+        collector.kernel.is_unseen = cases[i].unseen;
+        struct thread *thread = unsampled_thread();
+        thread->ring_was_full = cases[i].full;
+        chosen_ends(thread, cases[i].used_ns);
+        CHECK_U64(weight_of("kernelish"), cases[i].booked_ns);
+        end_all();
+    }
+}
+
+/* What it has used when it gets an event of the helper's is known by its clock, and there need not
+ * be a sample for that. */
+TEST(a_thread_that_is_in_the_kernel_all_the_time_is_settled)
+{
+    for (int unseen = 0; unseen < 2; unseen++) {
+        struct worker worker;
+        struct event event;
+        prepare();
+        collector.kernel.is_unseen = unseen != 0;
+        const struct event_shape shape = {
+            .period_ns = PERIOD_NS, .stack_bytes = 1024, .ring_bytes = 16384, .disabled = true};
+        worker_start(&worker);
+        REQUIRE(event_open(&event, &traits, &shape, worker.tid) == 0);
+        post((struct birth){
+            .tid = worker.tid, .event = event, .period_ns = PERIOD_NS, .name = "worker"});
+        struct thread *thread = threads_find(&collector.threads, worker.tid);
+        REQUIRE(thread != NULL);
+        worker_go(&worker);
+        worker_wait(&worker);
+        usleep(5000);
+        turn();
+        CHECK(thread->settled == (unseen != 0));
+        CHECK((weight_of("worker") > 40 * PERIOD_NS) == (unseen != 0));
+        worker_end(&worker);
+        end_all();
+    }
+}
+
+/* Found by a scan, settled, and never sampled after: the event has fired, or it has not. */
+TEST(a_settled_life_without_a_sample_is_the_kernels)
+{
+    prepare();
+    collector.kernel.is_unseen = true;
+    struct worker worker;
+    struct thread *thread = worker_settled(&worker);
+    uint64_t before_ns = weight_of("worker");
+    struct event event = thread->event;
+    const struct event_shape unsampled = {.period_ns = PERIOD_NS << 20, .stack_bytes = 1024};
+    REQUIRE(event_open(&thread->event, &traits, &unsampled, worker.tid) == 0);
+    event_close(&event);
+    thread->ring = ring_over(thread->event.mapping, thread->event.mapping_bytes);
+    thread->count_ns = 0;
+    thread->last_node = PROFILE_NONE;
+    thread->owed_ns = 3 * PERIOD_NS;
+    worker_go(&worker);
+    worker_wait(&worker);
+    thread->dead = true;
+    housekeeping_do(&house, &mailbox);
+    uint64_t booked_ns = weight_of("worker") - before_ns;
+    CHECK(booked_ns >= 52 * PERIOD_NS && booked_ns <= 60 * PERIOD_NS);
+    worker_end(&worker);
+    end_all();
+}

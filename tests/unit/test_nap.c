@@ -88,6 +88,31 @@ TEST(a_sample_is_to_be_written)
     CHECK(!nap(session));
 }
 
+/* The event's samples are somewhere else. */
+static bool nap_without_samples(bool kernel_frames, uint64_t used_ns)
+{
+    struct session *session = session_or_skip();
+    struct event *event = &birth_of(session)->event;
+    struct event other = *event;
+    const struct event_shape shape = {.period_ns = 1u << 30, .stack_bytes = 1024};
+    if (event_open(&other, &session->traits, &shape, 0) != 0)
+        return !kernel_frames;
+    event_close(event);
+    *event = other;
+    session->traits.kernel_frames = kernel_frames;
+    burn(used_ns);
+    ends_early(session);
+    return nap(session);
+}
+
+/* Unless all that it has done is too short for a file. */
+TEST(where_the_kernels_time_is_not_sampled_it_may_have_been_that)
+{
+    CHECK(nap_without_samples(true, 3 * PERIOD_NS));
+    CHECK(!nap_without_samples(false, 3 * PERIOD_NS));
+    CHECK(nap_without_samples(false, 0));
+}
+
 TEST(whoever_wants_a_summary_gets_one)
 {
     struct session *session = session_or_skip();

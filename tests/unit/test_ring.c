@@ -50,6 +50,17 @@ static void produce(uint32_t type, uint16_t bytes, uint64_t tag, uint64_t time_n
     control()->data_head = position + bytes;
 }
 
+/* As the kernel counts it, which leaves one byte free. */
+TEST(a_ring_is_full_where_the_next_record_would_be_lost)
+{
+    struct ring ring = ring_at(RING_BYTES - 256);
+    CHECK(ring_has_room(&ring, RING_BYTES - 8) && !ring_has_room(&ring, RING_BYTES));
+    produce(PERF_RECORD_SAMPLE, 1024, 1, 1);
+    CHECK(ring_has_room(&ring, RING_BYTES - 1032) && !ring_has_room(&ring, RING_BYTES - 1024));
+    ring_advance(&ring, 1024);
+    CHECK(ring_has_room(&ring, RING_BYTES - 8));
+}
+
 TEST(an_empty_ring_has_nothing)
 {
     struct ring ring = ring_at(0);

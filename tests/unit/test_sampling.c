@@ -93,6 +93,48 @@ TEST(the_fastest_rate_is_unbiased_too)
     CHECK(near(life.first_part, 0.4, 0.015));
 }
 
+struct shared_life {
+    double user, kernel; /* mean sums of weights, in nominal periods */
+};
+
+/* Lives that are the kernel's from FROM_NS to TO_NS, where points leave no record. */
+static struct shared_life live_in_kernel(uint64_t life_ns, uint64_t from_ns, uint64_t to_ns)
+{
+    double user = 0, kernel = 0;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        uint64_t period = sampling_birth_period_ns(NOMINAL, sampling_mix(i)), last = 0;
+        for (uint64_t point = period; point <= life_ns; point += period) {
+            uint64_t t = point + sampling_mix(point ^ i) % (period / 16);
+            if (point >= from_ns && point < to_ns)
+                continue;
+            uint64_t own = sampling_birth_point_ns(period, last);
+            kernel += (double)sampling_birth_missed_ns(NOMINAL, period, last, t - own);
+            user += (double)sampling_birth_weight_ns(NOMINAL, period, t, last == 0);
+            last = t;
+        }
+        kernel += (double)sampling_birth_missed_ns(NOMINAL, period, last, life_ns);
+    }
+    return (struct shared_life){user / DRAWS / NOMINAL, kernel / DRAWS / NOMINAL};
+}
+
+/* Of the kernel in the midst, at the start, at the end, and all of it, of lives of all lengths. */
+TEST(what_makes_no_record_has_its_sum_and_share)
+{
+    static const struct {
+        double life, from, to, tolerance;
+    } cases[] = {{0.4, 0.1, 0.3, 0.01}, {1.45, 0.2, 1.2, 0.03}, {4, 0.5, 3.5, 0.08},
+                 {4, 0, 1, 0.08},       {4, 1, 4, 0.08},        {9, 2, 4, 0.2},
+                 {1.45, 0, 1.45, 0.03}, {4, 0, 4, 0.08},        {4, 4, 4, 0.08}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shared_life life =
+            live_in_kernel((uint64_t)(NOMINAL * cases[i].life), (uint64_t)(NOMINAL * cases[i].from),
+                           (uint64_t)(NOMINAL * cases[i].to));
+        double kernel = cases[i].to - cases[i].from;
+        CHECK(near(life.kernel, kernel, cases[i].tolerance));
+        CHECK(near(life.user, cases[i].life - kernel, cases[i].tolerance));
+    }
+}
+
 TEST(births_are_sampled_at_a_bounded_rate)
 {
     for (uint64_t i = 0; i < 100000; i++) {

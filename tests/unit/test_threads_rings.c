@@ -148,7 +148,7 @@ TEST(a_settled_event_takes_over)
     REQUIRE(thread_open_settled(&threads, thread, &event, &shape) == 0);
     thread_replace(&threads, thread, &event, &shape, 0);
     CHECK(fcntl(first.fd, F_GETFD) == -1 && errno == EBADF);
-    CHECK(thread->settled && thread->period_is_new);
+    CHECK(thread->settled && !thread->period_is_new);
     CHECK_U64(thread->count_ns, 0);
     CHECK_U64(thread->period_ns, shape.period_ns);
     CHECK_U64(thread->stack_bytes, shape.stack_bytes);

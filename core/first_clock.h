@@ -1,0 +1,38 @@
+/*
+ * The CPU clock of the process's first thread, to be read when it has ended: a process that leaves
+ * by _exit, or is killed, is often reaped before anybody can ask for its clock. Where time in the
+ * kernel makes no samples that clock is all that tells of it (kernel_time.h).
+ *
+ * It is a task clock of the helper's that makes no samples. Opening it costs the program nothing
+ * where its thread does not run, and else an interrupt; it is closed when the thread is settled,
+ * whose event then counts.
+ *
+ * Thread safety: one task at a time; the helper.
+ */
+#ifndef SELFSAMPLE_CORE_FIRST_CLOCK_H
+#define SELFSAMPLE_CORE_FIRST_CLOCK_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Beside those of status.h and requests.h, and perhaps the app's stderr. It is opened first. */
+#define FIRST_CLOCK_FD 3
+
+struct first_clock {
+    pid_t tid; /* 0: there is none */
+    int fd;
+    uint64_t before_ns; /* what the thread had used when this began to count */
+};
+
+/* Begins to count what TID uses. There is none where that is refused. */
+void first_clock_open(struct first_clock *clock, pid_t tid);
+
+/* It has used USED_NS by now (0: that is not known, and there is no clock). */
+void first_clock_set(struct first_clock *clock, uint64_t used_ns);
+
+/* What thread TID has used by now, or had when it ended; 0 where this clock does not tell. */
+uint64_t first_clock_ns(const struct first_clock *clock, pid_t tid);
+
+void first_clock_close(struct first_clock *clock);
+
+#endif

@@ -1,0 +1,77 @@
+/* Books time in the kernel that makes no samples. Runs in the helper. */
+#include "kernel_time.h"
+
+#include "sampling.h"
+
+/* Where its ring is full, and stays so, the kernel has no occasion to tell of what it lost. */
+static bool may_have_lost(const struct thread *thread)
+{
+    return thread->lost_since_sample || thread->ring_was_full;
+}
+
+/* It is now the place that the thread's last point went to. */
+static void book(struct kernel_time *kernel, struct thread *thread, uint64_t kernel_ns)
+{
+    thread->last_node =
+        stack_frames_book(kernel->stacks, thread, "[kernel]", kernel_ns + thread->owed_ns);
+    thread->owed_ns = 0;
+    kernel->ns += kernel_ns;
+}
+
+/* Of a settled thread, PERIODS that passed without a record; what is left of WEIGHT_NS. Where its
+ * period was set anew in between, one that was somewhat longer may have been cut short. */
+static uint64_t book_periods(struct kernel_time *kernel, struct thread *thread, uint64_t periods,
+                             uint64_t weight_ns)
+{
+    uint64_t unsure = thread->period_is_new ? 2 : 0;
+    if (periods <= unsure)
+        return weight_ns;
+    uint64_t kernel_ns = (periods - unsure) * thread->period_ns;
+    book(kernel, thread, kernel_ns);
+    return weight_ns > kernel_ns ? weight_ns - kernel_ns : 1;
+}
+
+uint64_t kernel_time_take(struct kernel_time *kernel, struct thread *thread, uint64_t weight_ns)
+{
+    if (!kernel->is_unseen || !thread->settled || thread->lost_since_sample)
+        return weight_ns;
+    uint64_t periods = (weight_ns + thread->period_ns / 4) / thread->period_ns;
+    /* One ended with the sample. */
+    return book_periods(kernel, thread, periods > 0 ? periods - 1 : 0, weight_ns);
+}
+
+uint64_t kernel_time_take_last(struct kernel_time *kernel, struct thread *thread,
+                               uint64_t weight_ns)
+{
+    if (!kernel->is_unseen || !thread->settled || may_have_lost(thread))
+        return weight_ns;
+    return book_periods(kernel, thread, weight_ns / thread->period_ns, weight_ns);
+}
+
+/* The points up to UNTIL_NS that made no record. Those that weigh nothing still tell where the
+ * thread was last. One that was paused is not accounted. */
+static void book_points(struct kernel_time *kernel, struct thread *thread, uint64_t after_ns,
+                        uint64_t until_ns)
+{
+    if (!kernel->is_unseen || thread->event.mapping == NULL || thread->plain ||
+        thread->unbalanced || until_ns < after_ns + thread->period_ns)
+        return;
+    uint64_t weight_ns =
+        sampling_birth_missed_ns(thread->birth_nominal_ns, thread->period_ns, after_ns, until_ns);
+    thread->weight_ns += weight_ns;
+    book(kernel, thread, sampling_share_ns(kernel->ahead_ns, thread->one_in, weight_ns));
+}
+
+void kernel_time_before_sample(struct kernel_time *kernel, struct thread *thread,
+                               uint64_t before_ns, uint64_t sample_ns)
+{
+    uint64_t own_ns = sampling_birth_point_ns(thread->period_ns, before_ns);
+    if (!thread->lost_since_sample && sample_ns > own_ns)
+        book_points(kernel, thread, before_ns, sample_ns - own_ns);
+}
+
+void kernel_time_to_end(struct kernel_time *kernel, struct thread *thread, uint64_t end_ns)
+{
+    if (!thread->settled && !may_have_lost(thread))
+        book_points(kernel, thread, thread_used_ns(thread), end_ns);
+}

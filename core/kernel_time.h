@@ -1,0 +1,54 @@
+/*
+ * Time in the kernel, where the kernel makes no samples of it (exclude_kernel).
+ *
+ * There an event fires as ever, every period of its thread's CPU time, but makes a record only if
+ * it finds the thread in its own code. So a period that went by without a record, though nothing
+ * was lost, ended in the kernel: what a sample at that point would weigh is booked under
+ * `[kernel]`. That is as right on the average as the samples are, and for the same reason.
+ *
+ * Where kernel samples are made, and with timers, which fire on the way back from the kernel, all
+ * of this does nothing.
+ *
+ * Thread safety: one task at a time; the helper.
+ */
+#ifndef SELFSAMPLE_CORE_KERNEL_TIME_H
+#define SELFSAMPLE_CORE_KERNEL_TIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "event.h"
+#include "stack_frames.h"
+#include "threads.h"
+
+struct kernel_time {
+    struct stack_builder *stacks;
+    bool is_unseen;     /* else nothing is done */
+    uint64_t *ahead_ns; /* see sampling_share_ns */
+    uint64_t ns;        /* booked so far */
+};
+
+/* Is time in the kernel not sampled? */
+static inline bool kernel_time_is_unseen(const struct event_traits *traits)
+{
+    return !traits->kernel_frames && !traits->by_timer;
+}
+
+/* Of a settled thread: takes the whole periods that passed without a record out of WEIGHT_NS, which
+ * a sample is about to get, and books them. Returns the rest. */
+uint64_t kernel_time_take(struct kernel_time *kernel, struct thread *thread, uint64_t weight_ns);
+
+/* The same where its event makes no more samples, and WEIGHT_NS have passed since the last, or
+ * since it began. The rest, too, is then the kernel's: thread->last_node is where it goes. */
+uint64_t kernel_time_take_last(struct kernel_time *kernel, struct thread *thread,
+                               uint64_t weight_ns);
+
+/* Of a thread with its first event, which had been sampled at BEFORE_NS of its CPU time (0: never)
+ * and is again at SAMPLE_NS. */
+void kernel_time_before_sample(struct kernel_time *kernel, struct thread *thread,
+                               uint64_t before_ns, uint64_t sample_ns);
+
+/* The same up to END_NS, after its last sample. */
+void kernel_time_to_end(struct kernel_time *kernel, struct thread *thread, uint64_t end_ns);
+
+#endif

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Time in the kernel, where the kernel makes no samples of it: sums stay true, and shares."""
+
+from harness import EVERYONE, both, expect, main, measured, near, near_ms, program, test
+
+NO_FRAMES = {"UNIT": "us", "KERNEL": "no"}
+
+
+def worked(how, lives, life_us, kernel_percent, **arguments):
+    """The run, and how many us the lives have used, in all and in in_user()."""
+    result = both(program("kernelwork"), how, lives, life_us, kernel_percent, "used", timeout=100,
+                  **arguments)
+    result.quiet()
+    all_us, user_us = map(int, (result.directory / "used").read_text().split())
+    return result, all_us, user_us
+
+
+def user_us_of(profile):
+    return profile.sum_where(lambda stack: "in_user" in stack)
+
+
+@test
+def test_short_threads():
+    """Half a period each, most of it in the kernel: what makes no sample is most of the sum."""
+    result, all_us, user_us = worked("threads", 1500, 500, 75, options=NO_FRAMES, clock=True)
+    profile = result.profile
+    _, _, start_ns, end_ns, _, _ = result.process_clocks[0]
+    clock_ms = (end_ns - start_ns) / 1e6
+    # What opening their events costs the threads, some 3 %, is not in the profile.
+    near_ms(profile.total() / 1000, clock_ms * 0.97, clock_ms * 0.05, "sum")
+    near(user_us_of(profile) / all_us, user_us / all_us, 0.06, "in_user")
+    measured(profile.unseen() > 0.4 * all_us, f"[kernel]: {profile.unseen()} of {all_us} us")
+
+
+@test(each=EVERYONE)
+def test_short_children(who):
+    """Four periods each, and they leave by _exit, so that nobody waits for their clocks."""
+    result, all_us, user_us = worked("forks", 200, 4000, 75, user=who.user, options={"UNIT": "us"})
+    children = sorted(result.profiles, key=lambda p: p.total())[:-1]  # the parent has more
+    expect(len(result.profiles) <= 201, f"{len(result.profiles)} files")
+    measured(len(children) >= 180, f"{len(children)} of 200 files")
+    total_us = sum(p.total() for p in children)
+    # They also have what ending them takes, some 5 %.
+    near(total_us / all_us, 1.02, 0.08, "sum")
+    near(sum(map(user_us_of, children)) / all_us, user_us / all_us, 0.1, "in_user")
+    if not who.sees_kernel:
+        unseen_us = sum(p.unseen() for p in children)
+        measured(unseen_us > 0.3 * all_us, f"[kernel]: {unseen_us} of {all_us} us")
+
+
+@test
+def test_one_long_life():
+    result, all_us, user_us = worked("calls", 1, 2000000, 75, options=NO_FRAMES)
+    profile = result.profile
+    near_ms(profile.total() / 1000, all_us / 1000, all_us / 1000 * 0.02 + 10, "sum")
+    near(user_us_of(profile) / all_us, user_us / all_us, 0.05, "in_user")
+
+
+@test
+def test_nothing_but_calls():
+    """Never in code of its own when the clock looks: no sample at all, perhaps, but a file."""
+    result, all_us, _ = worked("calls", 1, 300000, 100, options=NO_FRAMES)
+    profile = result.profile
+    near_ms(profile.total() / 1000, all_us / 1000, all_us / 1000 * 0.02 + 10, "sum")
+    measured(profile.unseen() > 0.8 * all_us, f"[kernel]: {profile.unseen()} of {all_us} us")
+
+
+main()
