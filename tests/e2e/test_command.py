@@ -67,10 +67,9 @@ def test_passes_signals_on(name):
     number = getattr(signal, "SIG" + name)
 
     def send(pid):
-        def running():
-            children = open(f"/proc/{pid}/task/{pid}/children").read().split()
-            return [c for c in children if open(f"/proc/{c}/comm").read() == "waits\n"]
-        wait_until(running, 10, "the program does not start")
+        def ready():
+            return open(f"/proc/{pid}/fd/1", "rb").read() == b"ready\n"  # the program has the same stdout
+        wait_until(ready, 30, "the program does not start")
         time.sleep(0.3)
         os.kill(pid, number)
 
