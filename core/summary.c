@@ -20,20 +20,33 @@ static void put_number(struct text *text, const char *key, uint64_t value)
     text_put_u64(text, value);
 }
 
+static void put_byte(struct text *text, char c, bool escaped)
+{
+    if (!escaped) {
+        text_put_char(text, c);
+        return;
+    }
+    text_put(text, (unsigned char)c < 0x10 ? "%0" : "%");
+    text_put_hex(text, (unsigned char)c);
+}
+
 static void put_escaped(struct text *text, const char *key, const char *value)
 {
     text_put_char(text, ' ');
     text_put(text, key);
     text_put_char(text, '=');
     size_t end = text->length + VALUE_BYTES_MAX;
-    for (const char *c = value; *c != '\0' && text->length < end; c++) {
-        if (!is_control(*c) && *c != ' ' && *c != '%') {
-            text_put_char(text, *c);
-            continue;
-        }
-        text_put(text, (unsigned char)*c < 0x10 ? "%0" : "%");
-        text_put_hex(text, (unsigned char)*c);
-    }
+    for (const char *c = value; *c != '\0' && text->length < end; c++)
+        put_byte(text, *c, is_control(*c) || *c == ' ' || *c == '%');
+}
+
+static void put_last(struct text *text, const char *key, const char *value)
+{
+    text_put_char(text, ' ');
+    text_put(text, key);
+    text_put_char(text, '=');
+    for (const char *c = value; *c != '\0'; c++)
+        put_byte(text, *c, is_control(*c) || *c == '%');
 }
 
 static void put_clean(struct text *text, const char *value)
@@ -51,16 +64,14 @@ void summary_report_start(const struct summary *summary, struct text *text)
 {
     text_put(text, "start");
     put_number(text, "pid", (uint64_t)summary->pid);
-    text_put(text, " program=");
-    put_clean(text, or_empty(summary->program));
+    put_last(text, "program", or_empty(summary->program));
 }
 
 void summary_report_part(int pid, const char *path, struct text *text)
 {
     text_put(text, "part");
     put_number(text, "pid", (uint64_t)pid);
-    text_put(text, " file=");
-    put_clean(text, path);
+    put_last(text, "file", path);
 }
 
 void summary_report(const struct summary *summary, struct text *text)
@@ -90,8 +101,7 @@ void summary_report(const struct summary *summary, struct text *text)
     put_escaped(text, "too_short", summary->too_short ? "yes" : "no");
     if (summary->error != NULL)
         put_escaped(text, "error", summary->error);
-    text_put(text, " file=");
-    put_clean(text, or_empty(summary->file_path));
+    put_last(text, "file", or_empty(summary->file_path));
 }
 
 /* PART of WHOLE in percent with one decimal, rounded down so that only all is 100. */

@@ -8,13 +8,12 @@
  *     part pid=N file=PATH
  *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N kernel_ns=N whole=N truncated=N lost=N
  *         threads=N uncovered=N thinned=N throttled=N own_ns=N rate_hz=N helper_cpu_ns=N
- * arena_bytes=N engine=NAME kernel=yes|no [kernel_reason=TEXT] program=NAME too_short=yes|no
- *         [error=TEXT] file=PATH
+ *         arena_bytes=N engine=NAME kernel=yes|no [kernel_reason=TEXT] program=NAME
+ * too_short=yes|no [error=TEXT] file=PATH
  *
  * A part is a file of a series that was written, the last one as well. An end is one line. The last
- * value of a line is as it is, up to the end of the line, but for control characters, which become
- * `_`. In all others a byte up to and including the space, a `%` and 0x7f stand as %XX. file is
- * empty where nothing was written.
+ * value of a line goes up to the end of the line. In all values control characters and `%` stand as
+ * %XX, and so do spaces in those that are not the last. file is empty where nothing was written.
  *
  * Thread safety: keeps no state.
  */

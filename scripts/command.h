@@ -30,7 +30,10 @@ enum {
     STATUS_NOT_FOUND = 127,
 };
 
-/* One line on stderr behind "selfsample: ". */
+/* Makes ? of all in TEXT that could speak to a terminal. Returns TEXT. */
+char *terminal_clean(char *text);
+
+/* One line on stderr behind "selfsample: ". Names and values in it can't speak to the terminal. */
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- command_options.c: the command line ---- */
@@ -78,6 +81,7 @@ struct process {
     char state; /* R, S, Z ... */
     pid_t parent;
     long threads;
+    int end_signal;       /* that its parent gets */
     uint64_t start_ticks; /* since the system's start */
 };
 
@@ -156,6 +160,8 @@ bool interpreter_of(const char *path, char *found, size_t size);
 struct report {
     pid_t pid;
     bool ended;
+    size_t next_open;     /* one more than the index of the next that has not ended; 0: none */
+    uint64_t start_ticks; /* of the process; 0: it was gone */
     char program[64];
     uint64_t samples, lost, whole, truncated, uncovered, thinned, throttled;
     uint64_t rate_hz; /* that was had: one count of a file is a period of it */
@@ -178,9 +184,10 @@ struct reports {
     size_t buffered;
     struct report *list;
     size_t count, room;
-    uint64_t dropped;        /* beyond REPORTS_MAX */
-    long began_ms, ended_ms; /* the run, by the monotonic clock */
-    uint64_t run_cpu_ns;     /* CPU time of all processes that were waited for */
+    size_t first_open, last_open; /* as next_open, in the order in which they began */
+    uint64_t dropped;             /* beyond REPORTS_MAX */
+    long began_ms, ended_ms;      /* the run, by the monotonic clock */
+    uint64_t run_cpu_ns;          /* CPU time of all processes that were waited for */
 };
 
 enum { REPORTS_MAX = 200000 };

@@ -36,6 +36,15 @@ static bool names_loader(int fd, const Elf64_Ehdr *header)
     return false;
 }
 
+/* Would we get another user or group by running it? Who has these already runs it as any program.
+ */
+static bool gives_rights(const struct stat *status)
+{
+    bool other_user = (status->st_mode & S_ISUID) != 0 && status->st_uid != getuid();
+    bool other_group = (status->st_mode & S_ISGID) != 0 && status->st_gid != getgid();
+    return other_user || other_group;
+}
+
 /* Of a program that is no script. NULL: nothing in it speaks against a preload. */
 static const char *reason_by_file(int fd)
 {
@@ -44,9 +53,9 @@ static const char *reason_by_file(int fd)
     if (fstat(fd, &status) != 0 || pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return NULL;
-    if ((status.st_mode & (S_ISUID | S_ISGID)) != 0)
+    if (gives_rights(&status))
         return "it is a setuid program, into which the loader preloads nothing";
-    if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
+    if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
         return "its file has capabilities, as a setuid program, and into such the loader preloads "
                "nothing";
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != ARCH_ELF_MACHINE)

@@ -12,12 +12,12 @@ static enum health worst;
 void finding(enum health health, const char *subject, const char *cure, const char *format, ...)
 {
     static const char *const words[] = {"ok", "limited", "no"};
+    char text[PATH_MAX + 512];
     va_list arguments;
     va_start(arguments, format);
-    printf("%-8s %-18s ", words[health], subject);
-    vprintf(format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    putchar('\n');
+    printf("%-8s %-18s %s\n", words[health], subject, terminal_clean(text));
     if (cure != NULL)
         printf("%-8s %-18s -> %s\n", "", "", cure);
     if (health > worst)

@@ -79,8 +79,10 @@ enum helper_found helper_judge(pid_t pid, pid_t app)
         (app != 0 && helper_app(pid) != app))
         return NO_HELPER;
     int has = has_memory_file(pid, STATUS_FD, STATUS_NAME);
+    /* Another user's, by the one thing that can be seen: a command of this name has a parent. */
     if (has < 0)
-        return errno == EACCES || errno == EPERM ? NOT_PERMITTED : NO_HELPER;
+        return (errno == EACCES || errno == EPERM) && process.end_signal != SIGCHLD ? NOT_PERMITTED
+                                                                                    : NO_HELPER;
     return has ? A_HELPER : NO_HELPER;
 }
 
@@ -294,9 +296,7 @@ static bool value_copy(const char *text, const char *key, char *value, size_t si
         if (strncmp(line, key, length) == 0 && line[length] == ' ') {
             snprintf(value, size, "%.*s", (int)(end - line - (ssize_t)length - 1),
                      line + length + 1);
-            for (unsigned char *c = (unsigned char *)value; *c != 0; c++)
-                if (*c < ' ' || *c == 0x7f)
-                    *c = '?';
+            terminal_clean(value);
             return true;
         }
         line = end + 1;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LIBRARY_NAME "libselfsample.so"
@@ -64,17 +65,29 @@ int library_preload(void)
     return 0;
 }
 
+/* Is PROGRAM in the directory DIRECTORY of LENGTH bytes? In an empty one, which is where we are. */
+static bool directory_has(const char *directory, int length, const char *program, char *found,
+                          size_t size)
+{
+    struct stat status;
+    const char *slash = length > 0 ? "/" : "";
+    size_t needed = (size_t)snprintf(found, size, "%.*s%s%s", length, directory, slash, program);
+    return needed < size && stat(found, &status) == 0 && S_ISREG(status.st_mode) &&
+           access(found, X_OK) == 0;
+}
+
 bool path_search(const char *program, char *found, size_t size)
 {
     if (strchr(program, '/') != NULL)
         return (size_t)snprintf(found, size, "%s", program) < size;
-    const char *path = getenv("PATH");
-    while (path != NULL && *path != 0) {
-        int length = (int)strcspn(path, ":");
-        size_t needed = (size_t)snprintf(found, size, "%.*s/%s", length, path, program);
-        if (needed < size && access(found, X_OK) == 0)
+    const char *path = getenv("PATH"), *end;
+    if (path == NULL)
+        path = "/bin:/usr/bin"; /* as execvp has it */
+    do {
+        end = path + strcspn(path, ":");
+        if (directory_has(path, (int)(end - path), program, found, size))
             return true;
-        path += length + (path[length] == ':');
-    }
+        path = end + 1;
+    } while (*end != 0);
     return false;
 }

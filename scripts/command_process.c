@@ -24,10 +24,11 @@ bool process_read(pid_t pid, struct process *process)
     int parent;
     unsigned long long start;
     if (name == NULL || name_end == NULL ||
-        /* Fields 3, 4, 20 and 22. */
+        /* Fields 3, 4, 20, 22 and 38. */
         sscanf(name_end + 1,
-               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
-               &process->state, &parent, &process->threads, &start) != 4)
+               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu"
+               " %*u %*d %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %d",
+               &process->state, &parent, &process->threads, &start, &process->end_signal) != 5)
         return false;
     *name_end = 0;
     snprintf(process->name, sizeof process->name, "%s", name + 1);

@@ -18,12 +18,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config.h"
+
 enum {
     WAIT_FIRST_MS = 150,  /* for the first helper of all to open the FIFO */
     WAIT_ORPHAN_MS = 200, /* for that of an orphan, where nobody else has a profile */
     WAIT_ALL_MS = 10000,  /* for helpers that are still writing */
     WAIT_LIVING_MS = 200, /* for processes that live on: they may be about to end */
     WAIT_STEP_MS = 10,
+    NAME_ROOM = 64, /* for what is made in the temporary directory; helpers take no longer paths */
 };
 
 static void fifo_path(const struct reports *reports, char *path, size_t size)
@@ -36,7 +39,7 @@ static void fifo_path(const struct reports *reports, char *path, size_t size)
 static int fifo_make(struct reports *reports)
 {
     const char *parent = getenv("TMPDIR");
-    if (parent == NULL || parent[0] != '/' || strlen(parent) > PATH_MAX - 64)
+    if (parent == NULL || parent[0] != '/' || strlen(parent) > CONFIG_REPORT_BYTES - NAME_ROOM)
         parent = "/tmp";
     snprintf(reports->directory, sizeof reports->directory, "%s/selfsample.XXXXXX", parent);
     if (mkdtemp(reports->directory) == NULL)
@@ -74,12 +77,13 @@ int reports_open(struct reports *reports)
     reports->began_ms = monotonic_ms();
     if (fifo_make(reports) == 0)
         return 0;
-    tell("%s: %s", reports->directory, strerror(errno));
+    tell("%s: %s: the command wants to make a FIFO for itself there; TMPDIR says where",
+         reports->directory, strerror(errno));
     reports_close(reports);
     return -1;
 }
 
-/* Undoes %XX in place. */
+/* Undoes %XX in place. What comes of it is for files, and for nobody's terminal (tell). */
 static void value_decode(char *value)
 {
     char *to = value;
@@ -95,15 +99,7 @@ static void value_decode(char *value)
     *to = 0;
 }
 
-/* Values end up on a terminal. */
-static void value_clean(char *value)
-{
-    for (unsigned char *c = (unsigned char *)value; *c != 0; c++)
-        if (*c < ' ' || *c == 0x7f)
-            *c = '?';
-}
-
-/* The value of KEY= in LINE. The last key of a line has the rest of it, undecoded. */
+/* The value of KEY= in LINE. The last key of a line has the rest of it. */
 static bool value_find(const char *line, const char *key, bool last, char *value, size_t size)
 {
     size_t length = strlen(key);
@@ -115,9 +111,7 @@ static bool value_find(const char *line, const char *key, bool last, char *value
         at += length + 1;
         int bytes = (int)(last ? strlen(at) : strcspn(at, " "));
         snprintf(value, size, "%.*s", bytes, at);
-        if (!last)
-            value_decode(value);
-        value_clean(value);
+        value_decode(value);
         return true;
     }
     return false;
@@ -157,18 +151,45 @@ static struct report *report_add(struct reports *reports, pid_t pid)
         reports->room = room;
     }
     struct report *report = &reports->list[reports->count++];
+    struct process process;
     *report = (struct report){.pid = pid};
+    if (process_read(pid, &process))
+        report->start_ticks = process.start_ticks;
     return report;
 }
 
-/* The oldest open report of a pid: an image that was left by exec ends after its successor has
- * begun. */
-static struct report *report_open(struct reports *reports, pid_t pid)
+/* One that has begun. Of the many of a tree few are open at a time, so these have a list. */
+static void report_begin(struct reports *reports, struct report *report)
 {
-    for (size_t i = 0; i < reports->count; i++)
-        if (reports->list[i].pid == pid && !reports->list[i].ended)
-            return &reports->list[i];
+    size_t place = (size_t)(report - reports->list) + 1;
+    if (reports->last_open != 0)
+        reports->list[reports->last_open - 1].next_open = place;
+    else
+        reports->first_open = place;
+    reports->last_open = place;
+}
+
+/* The oldest open report of a pid: an image that was left by exec ends after its successor has
+ * begun. *BEFORE: that in front of it, as next_open. */
+static struct report *report_open(struct reports *reports, pid_t pid, size_t *before)
+{
+    *before = 0;
+    for (size_t at = reports->first_open; at != 0; at = reports->list[at - 1].next_open) {
+        if (reports->list[at - 1].pid == pid)
+            return &reports->list[at - 1];
+        *before = at;
+    }
     return NULL;
+}
+
+/* Takes what report_open has found out of the list. */
+static void report_end(struct reports *reports, struct report *report, size_t before)
+{
+    size_t *link = before != 0 ? &reports->list[before - 1].next_open : &reports->first_open;
+    *link = report->next_open;
+    if (report->next_open == 0)
+        reports->last_open = before;
+    report->next_open = 0;
 }
 
 static void report_fill(struct report *report, const char *line)
@@ -206,17 +227,20 @@ static void part_take(struct report *report, const char *line)
 static void line_take(struct reports *reports, char *line)
 {
     pid_t pid = (pid_t)number_find(line, "pid");
+    size_t before;
     if (strncmp(line, "start ", 6) == 0) {
         struct report *report = report_add(reports, pid);
-        if (report != NULL)
-            value_find(line, "program", true, report->program, sizeof report->program);
+        if (report == NULL)
+            return;
+        report_begin(reports, report);
+        value_find(line, "program", true, report->program, sizeof report->program);
     } else if (strncmp(line, "part ", 5) == 0) {
-        part_take(report_open(reports, pid), line);
+        part_take(report_open(reports, pid, &before), line);
     } else if (strncmp(line, "end ", 4) == 0) {
-        struct report *report = report_open(reports, pid);
-        if (report == NULL)
-            report = report_add(reports, pid);
-        if (report == NULL)
+        struct report *report = report_open(reports, pid, &before);
+        if (report != NULL)
+            report_end(reports, report, before);
+        else if ((report = report_add(reports, pid)) == NULL)
             return;
         report->ended = true;
         report_fill(report, line);
@@ -254,19 +278,20 @@ bool reports_drain(struct reports *reports)
     }
 }
 
-/* A zombie is dead: its helper is the one who is still at work. */
-static bool process_lives(pid_t pid)
+/* A zombie is dead: its helper is the one who is still at work. And of a dead one's number there
+ * may be another by now. */
+static bool process_lives(const struct report *report)
 {
     struct process process;
-    return process_read(pid, &process) && strchr("ZX", process.state) == NULL;
+    return process_read(report->pid, &process) && strchr("ZX", process.state) == NULL &&
+           process.start_ticks == report->start_ticks;
 }
 
 static size_t count_open(const struct reports *reports, bool living)
 {
     size_t count = 0;
-    for (size_t i = 0; i < reports->count; i++)
-        if (!reports->list[i].ended && process_lives(reports->list[i].pid) == living)
-            count++;
+    for (size_t at = reports->first_open; at != 0; at = reports->list[at - 1].next_open)
+        count += process_lives(&reports->list[at - 1]) == living;
     return count;
 }
 

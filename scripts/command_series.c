@@ -1,5 +1,6 @@
 /* The files of a process: one, or a series of which each has what is new since the one before. */
 #include "command.h"
+#include "views.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,10 +55,8 @@ void report_word(const struct report *report, char *word, size_t size)
         return;
     }
     ends_in_common(files, count, &first, &last);
-    char *begin = strndup(files[0], first);
+    char *begin = memory_or_end(strndup(files[0], first));
     const char *end = files[0] + strlen(files[0]) - last;
-    if (begin == NULL)
-        return;
     shell_word(path_from_here(begin), word, size);
     size_t used = strlen(word);
     if (used + 1 < size) {

@@ -129,7 +129,8 @@ static void examine_elf(const char *path, int fd, bool by_script)
         return;
     }
     if (!by_script)
-        finding(HEALTH_OK, "program", NULL, "%s is linked dynamically, and not setuid", path);
+        finding(HEALTH_OK, "program", NULL, "%s is linked dynamically, and runs with your rights",
+                path);
     int debug_fd =
         debug_file_open(&subject.debug, &subject.file, path, DEBUG_FILE_DIRECTORY, &subject.arena);
     subject.has_debug_file = debug_fd >= 0;

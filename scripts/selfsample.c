@@ -14,6 +14,14 @@
 
 #include "command.h"
 
+char *terminal_clean(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c != 0; c++)
+        if (*c < ' ' || *c == 0x7f)
+            *c = '?';
+    return text;
+}
+
 void tell(const char *format, ...)
 {
     char line[PATH_MAX + 256];
@@ -21,7 +29,7 @@ void tell(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "selfsample: %s\n", line);
+    fprintf(stderr, "selfsample: %s\n", terminal_clean(line));
 }
 
 int main(int argc, char **argv)
@@ -35,8 +43,10 @@ int main(int argc, char **argv)
     int exit_status = STATUS_USAGE;
 
     after_judge(&after);
-    if (library_preload() != 0 || reports_open(&reports) != 0)
+    if (library_preload() != 0 || reports_open(&reports) != 0) {
+        tell("the program was not run");
         return STATUS_USAGE;
+    }
     int status = program_run(program, &reports, &exit_status);
     if (status < 0) {
         reports_close(&reports);

@@ -398,6 +398,26 @@ def test_program_that_ends_at_once():
 
 
 @test
+def test_names_that_a_terminal_would_obey():
+    """They are left out of what is said, and the files are found all the same."""
+    result = selfsample("--top", "-o", "a\tb%%41\x1b[31m.folded", program("split"), 100)
+    said = result.stderr.decode()
+    expect("wrote a?b%41?[31m.folded" in said and "\x1b" not in said and " sixty" in said, said)
+
+
+@test
+def test_temporary_directory():
+    """One that is not there is named, and one of a long name is not taken."""
+    result = selfsample(program("io"), "x", env={"TMPDIR": "/missing"})
+    expect(result.status == 125 and not result.stdout and "/missing/selfsample." in ours(result)[0] and
+           "TMPDIR" in ours(result)[0] and ours(result)[-1].endswith("the program was not run"), f"{result}")
+    long = private_directory() / ("x" * 100) / ("y" * 100)
+    long.mkdir(parents=True)
+    result = selfsample(program("work"), 50000, env={"TMPDIR": str(long)})
+    expect(len(result.files()) == 1 and "recorded from 1 process" in "\n".join(ours(result)), f"{result}")
+
+
+@test
 def test_nothing_is_left():
     """Neither temporary files nor variables for the program beyond those of the library."""
     place = private_directory()

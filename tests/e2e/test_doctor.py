@@ -101,6 +101,35 @@ def test_programs_that_load_nothing():
 
 
 @test
+def test_setuid_programs():
+    """Nothing is loaded into them where they give other rights than those that their user has."""
+    need_root()
+    copy = private_directory() / "rights"
+    shutil.copy(program("work"), copy)
+    copy.chmod(0o4755)
+    for user, health in ((False, "ok"), (True, "no")):
+        is_found(doctor(copy, user=user), "program", health)
+        result = bare(the_command(), copy, 50000, user=user)
+        expect(len(result.files()) == (not user) and (b"setuid" in result.stderr) == user, f"{result}")
+
+
+@test
+def test_programs_of_the_path():
+    """Those that execvp would run: an empty word is this directory, and a directory is no program."""
+    directory = private_directory()
+    for place in ("here", "first/x", "second"):
+        (directory / place).mkdir(parents=True)
+    for place in ("here", "second"):
+        shutil.copy(program("work"), directory / place / "x")
+    second = f"{directory}/second"
+    for path, told in ((f":{second}:/bin", "x"), (f"/bin::{second}", "x"), ("/bin:", "x"), (f"{second}::/bin", f"{second}/x"),
+                       (f"{directory}/first:{second}:/bin", f"{second}/x")):
+        said = subprocess.run([the_command(), "doctor", "x"], env={"PATH": path}, cwd=directory / "here",
+                              capture_output=True, text=True, timeout=60).stdout
+        expect(re.search(rf"^ok +program +{told} is linked", said, re.M), f"PATH={path}: {said}")
+
+
+@test
 def test_arguments():
     """Those of the program are no options of ours, and change nothing but the noise of the trial."""
     # The level is among what is told, and other runs of these tests change it.

@@ -108,9 +108,19 @@ def test_list_of_others():
     need_root()
 
     def look(pid):
-        asked = command("list", user=USER_ID, group=USER_ID, extra_groups=[])
-        expect(asked.returncode == 0 and str(pid) not in asked.stdout, str(asked))
-        expect("not shown" in asked.stderr, str(asked))
+        def not_shown():
+            asked = command("list", user=USER_ID, group=USER_ID, extra_groups=[])
+            expect(asked.returncode == 0 and str(pid) not in asked.stdout, str(asked))
+            return int(re.search(r"(\d+) of other users (?:is|are) not shown", asked.stderr)[1])
+
+        before = not_shown()
+        expect(before > 0, "none")
+        # A command is none, whatever it is called.
+        with subprocess.Popen([COMMAND, "--only", "nobody", "sleep", "60"], stderr=subprocess.DEVNULL) as other:
+            wait_until(lambda: comm(other.pid) == "selfsample", 10, "the command does not start")
+            now = not_shown()
+            other.terminate()
+        measured(now == before, f"{now} of others, and {before} without a command")  # of other tests, too
 
     profiled(look)
 

@@ -33,14 +33,14 @@ TEST(start_line)
     struct text text = text_over(buffer, sizeof buffer);
     summary.program = "my prog\n";
     summary_report_start(&summary, &text);
-    CHECK_STR(buffer, "start pid=123 program=my prog_");
+    CHECK_STR(buffer, "start pid=123 program=my prog%0a");
 }
 
 TEST(part_line)
 {
     struct text text = text_over(buffer, sizeof buffer);
     summary_report_part(123, "/tmp/a b\n.0.folded", &text);
-    CHECK_STR(buffer, "part pid=123 file=/tmp/a b_.0.folded");
+    CHECK_STR(buffer, "part pid=123 file=/tmp/a b%0a.0.folded");
 }
 
 TEST(end_line)
