@@ -80,7 +80,7 @@ CORE_OBJECTS    := $(CORE_SOURCES:%.c=$(B)/lib/%.o) $(GENERATED:%=$(B)/lib/%.o)
 # mapping those is a good part of what a short one pays.
 FIRST_SOURCES   := preload/init.c preload/hooks.c preload/api.c \
                    $(patsubst %,core/%.c,session births quiet mailbox labels timers helper nap event \
-                   engine sampling outpath text mem sequence ring record arena message run)
+                   engine sampling outpath text mem mapping sequence ring record arena message run)
 LIB_OBJECTS     := $(patsubst %.c,$(B)/lib/%.o,$(FIRST_SOURCES) \
                    $(filter-out $(FIRST_SOURCES),$(CORE_SOURCES) $(PRELOAD_SOURCES))) \
                    $(GENERATED:%=$(B)/lib/%.o)

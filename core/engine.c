@@ -36,6 +36,11 @@ int engine_enable(const struct event *event, struct timers *timers)
     return event->timer != NULL ? timer_slot_arm(timers, event->timer) : event_enable(event);
 }
 
+bool engine_was_spared(const struct event *event)
+{
+    return event->timer != NULL && timer_slot_was_spared(event->timer);
+}
+
 bool engine_is_alive(const struct event *event)
 {
     return event->timer == NULL || timer_slot_is_alive(event->timer, (uint32_t)event->id);

@@ -28,6 +28,9 @@ int engine_open_timer(struct event *event, struct timers *timers, pid_t tid, uin
 
 /* event_enable and event_close, for either engine's. */
 int engine_enable(const struct event *event, struct timers *timers);
+
+/* Was its thread kept from being sampled for a time, for want of room for a signal? */
+bool engine_was_spared(const struct event *event);
 void engine_close(struct event *event);
 
 /* Is it still what its thread opened? A timer's ends with the session. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "engine.h"
 #include "proc_tasks.h"
 #include "sys.h"
 
@@ -120,7 +121,7 @@ static void account_birth(struct collector *collector, const struct thread *thre
 {
     struct profile *profile = &collector->profile;
     if (thread->settled || thread->plain || thread->unbalanced ||
-        thread->last_node == PROFILE_NONE || cpu_ns == 0)
+        engine_was_spared(&thread->event) || thread->last_node == PROFILE_NONE || cpu_ns == 0)
         return;
     cpu_ns = cpu_ns > thread->birth_cpu_ns ? cpu_ns - thread->birth_cpu_ns : 0;
     if (cpu_ns < thread_used_ns(thread))
@@ -150,7 +151,8 @@ static uint64_t cpu_ns_of(const struct housekeeping *house, const struct thread 
 static void account_unsettled(struct housekeeping *house, struct thread *thread)
 {
     struct collector *collector = house->collector;
-    if (thread->settled || thread->end_cpu_ns != 0 || collector->paused)
+    if (thread->settled || thread->end_cpu_ns != 0 || collector->paused ||
+        engine_was_spared(&thread->event))
         return;
     thread->end_cpu_ns = cpu_ns_of(house, thread);
     uint64_t seen_ns = thread->birth_cpu_ns + thread_used_ns(thread);

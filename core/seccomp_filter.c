@@ -61,6 +61,7 @@ static const int early_calls[] = {
     SYS_clock_getres,
     SYS_timer_delete,
     SYS_sched_yield,
+    SYS_sigaltstack,
     SYS_rt_sigqueueinfo,
     SYS_rt_tgsigqueueinfo,
 };

@@ -193,7 +193,7 @@ bool threads_has_left(const struct threads *threads, pid_t tid)
 void thread_count_uncovered(struct threads *threads, const struct thread *thread)
 {
     threads->found += thread->scanned;
-    if (thread->event.mapping != NULL)
+    if (thread->event.mapping != NULL && !engine_was_spared(&thread->event))
         return;
     if (thread->passed_over && !thread->refused)
         threads->thinned++;

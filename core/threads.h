@@ -101,7 +101,7 @@ struct threads {
     uint64_t counted_cpu_ns;            /* and the process's clock */
     /* statistics */
     uint64_t total;     /* ever profiled */
-    uint64_t uncovered; /* ever without an event for good */
+    uint64_t uncovered; /* ever without an event for good, or spared by their timers */
     uint64_t found;     /* by a scan alone: nobody has told of their births */
     uint64_t thinned;   /* passed over at their birth, and represented by others */
     uint64_t timed;     /* had a timer */
@@ -144,7 +144,8 @@ struct thread *threads_find_ending(struct threads *threads, pid_t tid);
 /* Is TID one that told of its end a moment ago? /proc may have it still. */
 bool threads_has_left(const struct threads *threads, pid_t tid);
 
-/* Books a thread that is at its end, if it never had an event of its own or was found by a scan. */
+/* Books a thread that is at its end, if it never had an event of its own, was ever spared by its
+ * timer, or was found by a scan. */
 void thread_count_uncovered(struct threads *threads, const struct thread *thread);
 
 /* How many had no event: those booked, and those of the UNANNOUNCED, whose creators found the

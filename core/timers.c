@@ -7,17 +7,12 @@
 #include "mapping.h"
 #include "record.h"
 #include "sampling.h"
+#include "timer_signal.h"
 
 /* glibc has no better name for it. */
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
-
-/* Real-time signals from the top: programs begin with the first. Last of all one that neither the
- * kernel nor anybody else sends. */
-#define SIGNAL_FIRST 63
-#define SIGNAL_LAST  36
-#define SIGNAL_SPARE SIGSTKFLT
 
 /* Rings get smaller with the number of threads. What is not written is not touched. */
 #define RING_BYTES_FEW  (512u * 1024)
@@ -73,57 +68,15 @@ static bool slot_change(struct timer_slot *slot, uint32_t from, uint32_t to)
                                        __ATOMIC_RELAXED);
 }
 
-/* Is SIGNAL without a handler, or ours already? */
-static bool signal_is_free(const struct timers *timers, int signal)
-{
-    struct kernel_sigaction action;
-    return kernel_sigaction_get(signal, &action) == 0 &&
-           (action.handler == KERNEL_SIGNAL_DEFAULT || action.handler == timers->handler);
-}
-
-/* The first real-time signal that is free and not among EXCEPT; 0: there is none. */
-static int signal_find(const struct timers *timers, uint64_t except)
-{
-    for (int signal = SIGNAL_FIRST; signal >= SIGNAL_LAST; signal--)
-        if ((except & kernel_signal_bit(signal)) == 0 && signal_is_free(timers, signal))
-            return signal;
-    return 0;
-}
-
-/* Another than USED; 0: there is none. One that is blocked may be waited for, so that is the last
- * choice. */
-static int signal_choose(const struct timers *timers, int used)
-{
-    uint64_t blocked = 0, except = used != 0 ? kernel_signal_bit(used) : 0;
-    sys4(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &blocked, sizeof blocked);
-    int signal = signal_find(timers, blocked | except);
-    if (signal == 0 && used != SIGNAL_SPARE && signal_is_free(timers, SIGNAL_SPARE))
-        signal = SIGNAL_SPARE;
-    return signal != 0 ? signal : signal_find(timers, except);
-}
-
-/* All signals are blocked while the handler runs: a handler of the app's might leave by longjmp. */
-static int handler_install(const struct timers *timers, int signal)
-{
-    return kernel_sigaction_set(signal, timers->handler, SA_RESTART | SA_ONSTACK, ~0ull);
-}
-
-/* A runtime that sets handlers by raw system calls, as Go's does, has come to no hook. */
-static bool is_taken(const struct timers *timers, int signal)
-{
-    struct kernel_sigaction action;
-    return kernel_sigaction_get(signal, &action) == 0 && action.handler != timers->handler;
-}
-
 int timers_prepare(struct timers *timers)
 {
     int signal = __atomic_load_n(&timers->signal, __ATOMIC_ACQUIRE);
-    if (signal != 0 && is_taken(timers, signal))
+    if (signal != 0 && timer_signal_is_taken(timers->handler, signal))
         timers_change_signal(timers, signal);
     if (__atomic_load_n(&timers->signal, __ATOMIC_ACQUIRE) != 0)
         return 0;
-    signal = timers->has_no_signal ? 0 : signal_choose(timers, 0);
-    int result = signal != 0 ? handler_install(timers, signal) : -EBUSY;
+    signal = timers->has_no_signal ? 0 : timer_signal_choose(timers->handler, 0);
+    int result = signal != 0 ? timer_signal_take(timers->handler, signal) : -EBUSY;
     if (result == 0)
         __atomic_store_n(&timers->signal, signal, __ATOMIC_SEQ_CST);
     return result;
@@ -224,6 +177,7 @@ static int slot_make_ready(struct timers *timers, struct timer_slot *slot, pid_t
     slot->stack_bytes = stack_bytes_for(timers, slot);
     slot->tick_ns = timers_tick_ns();
     slot->name[0] = '\0';
+    slot->spared = slot->was_spared = false;
     return 0;
 }
 
@@ -251,10 +205,12 @@ static struct timespec timespec_of(uint64_t ns)
     return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 }
 
+static const struct itimerspec never;
+
 /*
- * Sets when the next signal comes. It comes at the tick after the timer's time, half a tick late on
- * the average, which is taken off. A program that takes the signal away (by waiting for it) leaves
- * the timer running: it goes on by its interval.
+ * Sets when the next signal comes, if any is to come. It comes at the tick after the timer's time,
+ * half a tick late on the average, which is taken off. A program that takes the signal away (by
+ * waiting for it) leaves the timer running: it goes on by its interval.
  */
 static int slot_set_time(const struct timer_slot *slot, uint64_t first_ns)
 {
@@ -263,7 +219,7 @@ static int slot_set_time(const struct timer_slot *slot, uint64_t first_ns)
     uint64_t value_ns = at_each_tick || first_ns <= half_ns ? 1 : first_ns - half_ns;
     uint64_t interval_ns = at_each_tick ? slot->tick_ns / TICK_PARTS : slot->period_ns;
     const struct itimerspec times = {timespec_of(interval_ns), timespec_of(value_ns)};
-    return (int)sys4(SYS_timer_settime, slot->timer, 0, &times, NULL);
+    return (int)sys4(SYS_timer_settime, slot->timer, 0, slot->spared ? &never : &times, NULL);
 }
 
 /* Has SLOT's timer send the signal of now. 0 or -errno: it has none any more. */
@@ -295,6 +251,29 @@ static bool slot_leave(struct timer_slot *slot, enum slot_state state)
     return false;
 }
 
+static void slot_spare(struct timer_slot *slot, bool spare)
+{
+    if (slot->spared == spare)
+        return;
+    uint64_t cpu_ns = sys_clock_ns(TIMERS_CLOCK(slot->writer.tid));
+    slot->spared = spare;
+    if (spare) {
+        slot->spared_cpu_ns = cpu_ns;
+        __atomic_store_n(&slot->was_spared, true, __ATOMIC_RELAXED);
+    } else {
+        slot->base_cpu_ns += cpu_ns - slot->spared_cpu_ns;
+    }
+}
+
+/* The thread may have set another stack since the slot was taken. It notes that before it looks for
+ * its slot, and we make the slot ours before we look at the note. */
+static bool has_small_stack(const struct timers *timers, pid_t tid)
+{
+    if (tid == (pid_t)sys0(SYS_gettid))
+        return small_stack_is_own(&timers->small_stacks);
+    return small_stacks_may_have(&timers->small_stacks, tid);
+}
+
 int timer_slot_arm(struct timers *timers, struct timer_slot *slot)
 {
     uint32_t generation = GENERATION(__atomic_load_n(&slot->state, __ATOMIC_RELAXED));
@@ -303,6 +282,7 @@ int timer_slot_arm(struct timers *timers, struct timer_slot *slot)
     if (!slot_leave(slot, SLOT_TAKEN) || !slot_enter(slot, WORD(generation, SLOT_ACTIVE)))
         return -ECANCELED;
     slot_follow_signal(timers, slot);
+    slot_spare(slot, has_small_stack(timers, slot->writer.tid));
     /* Anywhere in the first period; within a tick the tick itself is as good as drawn by lot. */
     int result = slot_set_time(slot, slot->random % slot->period_ns + 1);
     slot_leave(slot, SLOT_BUSY);
@@ -442,8 +422,8 @@ static void slot_move(struct timers *timers, struct timer_slot *slot)
 
 void timers_change_signal(struct timers *timers, int from)
 {
-    int signal = signal_choose(timers, from);
-    if (signal != 0 && handler_install(timers, signal) != 0)
+    int signal = timer_signal_choose(timers->handler, from);
+    if (signal != 0 && timer_signal_take(timers->handler, signal) != 0)
         signal = 0;
     if (!__atomic_compare_exchange_n(&timers->signal, &from, signal, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_SEQ_CST))
@@ -464,7 +444,6 @@ void timers_give_up_signal(struct timers *timers, int signal)
 
 static void slot_silence(const struct timer_slot *slot, bool silent)
 {
-    const struct itimerspec never = {{0, 0}, {0, 0}};
     if (silent)
         sys4(SYS_timer_settime, slot->timer, 0, &never, NULL);
     else
@@ -481,6 +460,27 @@ void timers_hold(struct timers *timers, pid_t tid, bool hold)
     slot_leave(slot, SLOT_BUSY);
 }
 
+void timers_spare(struct timers *timers, pid_t tid, bool spare)
+{
+    uint32_t word;
+    struct timer_slot *slot = NULL;
+    for (unsigned i = 0; i < MOVE_TRIES; i++) {
+        slot = slot_of_thread(timers, tid, &word);
+        if (slot == NULL || STATE_OF(word) < SLOT_ACTIVE)
+            return;
+        if (!slot_enter(slot, word)) {
+            sys0(SYS_sched_yield);
+            continue;
+        }
+        slot_spare(slot, spare);
+        slot_set_time(slot, slot->period_ns);
+        slot_leave(slot, SLOT_BUSY);
+        return;
+    }
+    if (spare)
+        sys1(SYS_timer_delete, slot->timer); /* better no samples than a signal without room */
+}
+
 void timers_silence(struct timers *timers, bool silent)
 {
     uint32_t used = __atomic_load_n(&timers->used, __ATOMIC_ACQUIRE);
@@ -494,6 +494,11 @@ void timers_silence(struct timers *timers, bool silent)
 uint32_t timer_slot_life(const struct timer_slot *slot)
 {
     return GENERATION(__atomic_load_n(&slot->state, __ATOMIC_RELAXED));
+}
+
+bool timer_slot_was_spared(const struct timer_slot *slot)
+{
+    return __atomic_load_n(&slot->was_spared, __ATOMIC_RELAXED);
 }
 
 /* Is that the state of a slot in LIFE that nobody has released? */
@@ -529,6 +534,7 @@ void timers_forget(struct timers *timers)
             timers->asked[i] = 0;
     if (timers->used != 0)
         timers->used = 0;
+    small_stacks_forget(&timers->small_stacks);
 }
 
 void timers_close(struct timers *timers)

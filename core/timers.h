@@ -24,6 +24,7 @@
 
 #include "kernel_sigaction.h"
 #include "ring_writer.h"
+#include "small_stacks.h"
 
 #define TIMERS_SLOTS      16384u /* as many as there may be threads */
 #define TIMERS_BLOCK      128u   /* of these are mapped at a time */
@@ -44,7 +45,11 @@ struct timer_slot {
     uint64_t period_ns;   /* nominal */
     uint64_t tick_ns;
     uint64_t random;
-    uint64_t base_cpu_ns;         /* the thread's CPU clock when its timer began */
+    uint64_t base_cpu_ns;         /* the thread's CPU clock when its timer began, and what it has
+                                     used while it was spared */
+    bool spared;                  /* it has no room for our signal, and gets none */
+    bool was_spared;              /* ever; atomic */
+    uint64_t spared_cpu_ns;       /* its CPU clock when that began */
     char name[TIMERS_NAME_BYTES]; /* the thread's, as last told */
 };
 
@@ -55,7 +60,8 @@ struct timers {
     bool has_callchain;             /* of samples in perf's rings, so that all are of one form */
     uint32_t stack_bytes;           /* as asked; 0: to be chosen */
     pid_t asked[TIMERS_ASKED];      /* threads that want a timer, 0: none; atomic */
-    uint32_t used;                  /* slots that were ever taken: [0, used); atomic */
+    struct small_stacks small_stacks;
+    uint32_t used;                             /* slots that were ever taken: [0, used); atomic */
     void *blocks[TIMERS_SLOTS / TIMERS_BLOCK]; /* of struct timer_slot, mapped late; NULL: no slot
                                                   of it was ever taken; atomic */
 };
@@ -100,6 +106,12 @@ void timers_leave(struct timers *timers, pid_t tid);
 void timers_hold(struct timers *timers, pid_t tid, bool hold);
 
 /*
+ * Thread TID has no room for our signal, as small_stacks tells already, or has room again. When it
+ * returns no signal comes, or they come again. What the thread uses between is in no sample.
+ */
+void timers_spare(struct timers *timers, pid_t tid, bool spare);
+
+/*
  * The app uses FROM, our signal: goes over to another, with all timers. Where there is no other, no
  * timer is left, and there will be none. The handler of that one stays.
  */
@@ -117,6 +129,9 @@ uint32_t timer_slot_life(const struct timer_slot *slot);
 /* In the helper: has that life not ended? A thread may tell of a slot that is no longer its own,
  * where a session ended during its birth. */
 bool timer_slot_is_alive(const struct timer_slot *slot, uint32_t life);
+
+/* Has its thread ever been spared? */
+bool timer_slot_was_spared(const struct timer_slot *slot);
 
 /* In the helper: the slot, in this life, is free for another thread. Its ring must not be read any
  * more. */

@@ -20,6 +20,10 @@
 #include "init.h"
 #include "linked.h"
 
+#ifndef AT_MINSIGSTKSZ /* older headers of Linux */
+#define AT_MINSIGSTKSZ 51
+#endif
+
 struct session session;
 enum library_state library_state;
 
@@ -161,6 +165,7 @@ int library_start_session(void)
     hooks_wait_prepare();
     session.timers.handler = hooks_timer_signal;
     session.timers.stack_bytes = session.config.stack_bytes;
+    session.timers.small_stacks.frame_bytes = getauxval(AT_MINSIGSTKSZ);
     return start();
 }
 

@@ -7,6 +7,7 @@
  * On an alternate stack of the app's it takes some 500 bytes for a sample; it may take about as
  * much again where it opens a timer for another thread. The kernel's signal frame comes before
  * that: as large as AT_MINSIGSTKSZ of the auxiliary vector tells, more than 3 KB with AVX-512.
+ * Threads whose alternate stacks have not that much get no signal (small_stacks.h).
  */
 #include "hooks.h"
 #include "hooks_signals.h"

@@ -45,6 +45,19 @@ def test_shares_and_sum(who):
     expect(engine(told) == "timer", engine(told))
 
 
+@test
+def test_a_thread_without_room_for_a_signal():
+    """Its alternate stack is too small: a signal would end the program. It has none meanwhile, which is told."""
+    options = {**TIMER, "UNIT": "us"}
+    both(program("smallstack"), 100, options=options).quiet()
+    told = run(program("smallstack"), 700, options={**options, "SUMMARY": "yes"})
+    expect(told.status == 0 and b"1 thread not covered" in told.stderr, str(told))
+    profile = told.profile
+    expect(profile.share("meanwhile") == 0, profile.heaviest())
+    for function in ("ample", "before", "after"):
+        near(profile.share(function) * profile.total() / 1000, 700, 60, f"ms in {function}")
+
+
 @test(each=["EPERM", "EACCES", "ENOSYS", "EINVAL"])
 def test_perf_refused(error):
     result = run(program("refuse"), error, "perf_event_open", program("split"), 1500,

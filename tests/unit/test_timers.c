@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -267,6 +268,87 @@ TEST(a_signal_that_is_used_or_blocked_is_not_chosen)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     sigaction(timers.signal, &old, NULL);
     signal(mine.signal, SIG_DFL);
+}
+
+static void altstack_set(void *memory, size_t bytes)
+{
+    const stack_t stack = {
+        .ss_sp = memory, .ss_size = bytes, .ss_flags = bytes == 0 ? SS_DISABLE : 0};
+    CHECK_I64(sigaltstack(&stack, NULL), 0);
+}
+
+/* As the hook on sigaltstack does it. */
+static void spare(pid_t tid, bool spared)
+{
+    small_stacks_note(&timers.small_stacks, tid, spared);
+    timers_spare(&timers, tid, spared);
+}
+
+TEST(a_thread_without_room_is_spared_and_its_time_is_in_no_sample)
+{
+    struct timer_slot *slot = open_own(PERIOD_NS);
+    REQUIRE(slot != NULL);
+    timer_slot_arm(&timers, slot);
+    burn_ms(60);
+    CHECK(!timer_slot_was_spared(slot));
+    spare(own_tid(), true);
+    drain(slot);
+    burn_ms(60);
+    timers_hold(&timers, own_tid(), false); /* an exec that failed, another signal: no matter */
+    timers_silence(&timers, false);
+    timers_change_signal(&timers, timers.signal);
+    burn_ms(60);
+    CHECK_U64(drain(slot).samples, 0);
+    CHECK(timer_slot_was_spared(slot));
+    spare(own_tid(), false);
+    burn_ms(60);
+    struct seen seen = drain(slot);
+    CHECK(seen.samples > 0 && seen.last_count_ns < 170000000u);
+    timers_leave(&timers, own_tid());
+    timer_slot_release(slot, timer_slot_life(slot));
+}
+
+/* It is asked for where a timer begins, however it was set. */
+TEST(a_thread_that_has_no_room_at_first_is_spared)
+{
+    static char memory[3072];
+    timers.small_stacks.frame_bytes = sizeof memory;
+    altstack_set(memory, sizeof memory);
+    struct timer_slot *slot = open_own(PERIOD_NS);
+    REQUIRE(slot != NULL);
+    CHECK_I64(timer_slot_arm(&timers, slot), 0);
+    burn_ms(60);
+    CHECK_U64(drain(slot).samples, 0);
+    CHECK(timer_slot_was_spared(slot));
+    altstack_set(NULL, 0);
+    timers_leave(&timers, own_tid());
+    timer_slot_release(slot, timer_slot_life(slot));
+    timers.small_stacks.frame_bytes = 0;
+}
+
+/* How much of an alternate stack a sample takes beyond the kernel's frame: no more than is asked.
+ */
+TEST(there_is_room_for_the_handler)
+{
+    static uint8_t memory[65536];
+    memset(memory, 0xa5, sizeof memory);
+    altstack_set(memory, sizeof memory);
+    timers.small_stacks.frame_bytes = getauxval(AT_MINSIGSTKSZ);
+    struct timer_slot *slot = open_own(PERIOD_NS);
+    REQUIRE(slot != NULL);
+    timer_slot_arm(&timers, slot);
+    burn_ms(60);
+    CHECK(drain(slot).samples > 0);
+    timers_leave(&timers, own_tid());
+    timer_slot_release(slot, timer_slot_life(slot));
+    altstack_set(NULL, 0);
+    size_t left = 0;
+    while (left < sizeof memory && memory[left] == 0xa5)
+        left++;
+    const stack_t used = {.ss_size = sizeof memory - left};
+    CHECK(!small_stack_is(&timers.small_stacks, &(stack_t){.ss_size = sizeof memory}));
+    printf("# %zu bytes of stack were used\n", used.ss_size);
+    CHECK(small_stack_is(&timers.small_stacks, &used));
 }
 
 /* The slots are memory that is not there from the start. */
