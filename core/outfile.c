@@ -170,6 +170,14 @@ static int name_take(const struct outfile *out, const char *name)
     return error;
 }
 
+/* A device, or the like: beside /dev/null nothing is wanted. */
+static bool is_special(int directory_fd, const char *name)
+{
+    struct stat status;
+    return sys4(SYS_newfstatat, directory_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode) && !S_ISLNK(status.st_mode);
+}
+
 static int free_name_take(struct outfile *out)
 {
     char candidate[OUTPATH_BYTES];
@@ -179,7 +187,7 @@ static int free_name_take(struct outfile *out)
         int error = name.cut ? -ENAMETOOLONG : name_take(out, candidate);
         if (error == 0)
             memcpy(out->name, candidate, name.length + 1);
-        if (error != -EEXIST)
+        if (error != -EEXIST || is_special(out->directory_fd, candidate))
             return error;
     }
     return -EEXIST;

@@ -3,9 +3,9 @@
  *
  * It is written under a temporary name in its directory. Committing gives it its name if that is
  * free, else the first of NAME.1, NAME.2 ... (see outpath_with_suffix) that is: nothing is
- * overwritten, no symbolic link of that name followed. A file that was committed may be written
- * anew (a checkpoint): the next commit replaces it at once, as long as the name still leads to the
- * file that we made.
+ * overwritten, no symbolic link of that name followed. Where it is a device's or the like: EEXIST.
+ * A file that was committed may be written anew (a checkpoint): the next commit replaces it at
+ * once, as long as the name still leads to the file that we made.
  *
  *     outfile_init
  *     any number of times: outfile_begin, outfile_put ..., outfile_commit

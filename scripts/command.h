@@ -96,6 +96,9 @@ bool process_read(pid_t pid, struct process *process);
  */
 void views_apply(int argc, char **argv);
 
+/* The sub-command of any kind that WORD may have been meant to be; NULL: none. */
+const char *sub_command_nearest(const char *word);
+
 /* ---- command_after.c: what is done at the end of a run ---- */
 
 struct reports;
@@ -122,8 +125,9 @@ void after_do(const struct after_run *after, const struct reports *reports, cons
  * False where it is known to each process alone. */
 bool out_directory_find(char directory[OUTPATH_BYTES]);
 
-/* These end the process with a line where no profile can be written, or PAGE can't. */
-void out_directory_judge(void);
+/* These end the process with a line where no profile can be written, or PAGE can't. BY_OPTION: the
+ * place is one that --out said. */
+void out_place_judge(bool by_option);
 void page_place_judge(const char *page);
 
 /* ---- command_library.c: where the library is ---- */

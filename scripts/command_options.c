@@ -254,8 +254,8 @@ static void options_judge(const bool *given)
         kernel_judge(&config);
     if (!config.inlined || config_has_places(&config))
         return;
-    tell("--inline: not with pprof files; make a folded profile, and convert it; the program was "
-         "not run");
+    tell("%s: not with pprof files; make a folded profile, and convert it; the program was not run",
+         given['i'] ? "--inline" : "SELFSAMPLE_INLINE=yes");
     exit(STATUS_USAGE);
 }
 
@@ -293,7 +293,7 @@ int options_apply(int argc, char **argv, struct after_run *after)
     if (optind == argc)
         usage("");
     options_judge(given);
-    out_directory_judge();
+    out_place_judge(given['o']);
     out_anchor();
     return optind;
 }

@@ -27,32 +27,49 @@ static void directory_of(char *path)
     path[outpath_base(path) - path] = 0;
 }
 
-/* The directory of PATTERN's file in the process that FACTS tell of. */
-static void directory_expand(const char *pattern, const struct outpath_facts *facts,
-                             char directory[OUTPATH_BYTES])
+/* The file of PATTERN in the process that FACTS tell of; "DIR/" for one of the default name. */
+static void path_expand(const char *pattern, const struct outpath_facts *facts,
+                        char file[OUTPATH_BYTES])
 {
     static char names[OUTPATH_BYTES];
     struct text expanded = text_over(names, sizeof names);
-    struct text path = text_over(directory, OUTPATH_BYTES);
+    struct text path = text_over(file, OUTPATH_BYTES);
     outpath_expand(&expanded, pattern, facts, say_nothing, NULL);
-    if (!outpath_number(&path, names, (uint64_t)facts->pid) && outfile_is_directory(directory))
+    if (!outpath_number(&path, names, (uint64_t)facts->pid) && outfile_is_directory(file))
         text_put_char(&path, '/');
-    directory_of(directory);
+}
+
+/* The files of two processes that have nothing in common. */
+static void paths_expand(char file[OUTPATH_BYTES], char other[OUTPATH_BYTES])
+{
+    static struct config config;
+    struct outpath_facts facts = {
+        .pid = 1, .program = "a", .host = "a", .ending = "", .environment = environ};
+    options_of_environment(&config);
+    path_expand(config.out_pattern, &facts, file);
+    facts.pid = 2;
+    facts.program = facts.host = "b";
+    facts.start_seconds = 1;
+    path_expand(config.out_pattern, &facts, other);
 }
 
 bool out_directory_find(char directory[OUTPATH_BYTES])
 {
-    static struct config config;
     static char other[OUTPATH_BYTES];
-    struct outpath_facts facts = {
-        .pid = 1, .program = "a", .host = "a", .ending = "", .environment = environ};
-    options_of_environment(&config);
-    directory_expand(config.out_pattern, &facts, directory);
-    facts.pid = 2;
-    facts.program = facts.host = "b";
-    facts.start_seconds = 1;
-    directory_expand(config.out_pattern, &facts, other);
+    paths_expand(directory, other);
+    directory_of(directory);
+    directory_of(other);
     return strcmp(directory, other) == 0;
+}
+
+/* Is what all processes would write to something that can't be a profile, as /dev/null? */
+static bool out_is_no_file(void)
+{
+    static char file[OUTPATH_BYTES], other[OUTPATH_BYTES];
+    struct stat status;
+    paths_expand(file, other);
+    return strcmp(file, other) == 0 && stat(file, &status) == 0 && !S_ISREG(status.st_mode) &&
+           !S_ISDIR(status.st_mode);
 }
 
 /* As an errno: why no file can be made in DIRECTORY. 0: nothing known speaks against it. */
@@ -67,24 +84,35 @@ static int directory_error(const char *directory)
     return access(path, W_OK | X_OK) == 0 ? 0 : errno;
 }
 
-void out_directory_judge(void)
+/* WHAT was said of the place of the profiles can't be done, because of PLACE if that is not NULL:
+ * ends the process. */
+_Noreturn static void out_refuse(const char *what, const char *place, const char *why)
+{
+    tell("%s%s: %s%s%s; the program was not run", what, getenv(CONFIG_PREFIX "OUT"),
+         place ? place : "", place ? ": " : "", why);
+    exit(STATUS_USAGE);
+}
+
+void out_place_judge(bool by_option)
 {
     char directory[OUTPATH_BYTES];
     const char *out = getenv(CONFIG_PREFIX "OUT");
-    if (!out_directory_find(directory))
-        return;
-    int error = directory_error(directory);
+    const char *what = by_option ? "--out " : CONFIG_PREFIX "OUT=";
+    if (out != NULL && strcmp(out, "-") == 0)
+        out_refuse(what, NULL, "profiles go to files, and stdout is the program's own");
+    if (out_is_no_file())
+        out_refuse(what, NULL, "not a file, and nothing is written in place of it");
+    int error = out_directory_find(directory) ? directory_error(directory) : 0;
     if (error == 0)
         return;
-    if (out == NULL || *out == 0)
-        tell("no profile can be written to this directory: %s; --out DIRECTORY/ says another one; "
-             "the program was not run",
-             strerror(error));
-    else
-        tell("--out %s: %s: %s; the program was not run", out, directory[0] ? directory : ".",
-             error == ENOENT    ? "no such directory"
-             : error == ENOTDIR ? "not a directory"
-                                : strerror(error));
+    if (out != NULL && *out != 0)
+        out_refuse(what, directory[0] ? directory : ".",
+                   error == ENOENT    ? "no such directory"
+                   : error == ENOTDIR ? "not a directory"
+                                      : strerror(error));
+    tell("no profile can be written to this directory: %s; --out DIRECTORY/ says another one; "
+         "the program was not run",
+         strerror(error));
     exit(STATUS_USAGE);
 }
 

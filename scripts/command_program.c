@@ -124,10 +124,13 @@ static int program_wait(pid_t pid, int signal_fd, struct reports *reports)
 static void tell_failure(const char *program, int error, int *exit_status)
 {
     *exit_status = error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
-    if (error == ENOENT && strchr(program, '/') == NULL)
-        tell("%s: no such program in PATH", program);
-    else
+    if (error != ENOENT || strchr(program, '/') != NULL) {
         tell("%s: %s", program, strerror(error));
+        return;
+    }
+    const char *nearest = sub_command_nearest(program);
+    tell("%s: no such program in PATH%s%s%s", program, nearest ? "; or is the sub-command `" : "",
+         nearest ? nearest : "", nearest ? "` meant?" : "");
 }
 
 int program_run(char **argv, struct reports *reports, int *exit_status)

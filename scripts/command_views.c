@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "nearest.h"
 
 enum { ROWS_SHOWN = 20, ANY = INT_MAX };
 
@@ -330,8 +331,8 @@ static void option_set(const struct view *view, struct view_options *options, in
         break;
     case 'h':
         print_help(view);
-    default:
-        exit(STATUS_FAILED); /* getopt has told */
+    default: /* getopt has told */
+        view_fail("`selfsample %s --help` tells the options", view->name);
     }
 }
 
@@ -351,7 +352,7 @@ static void options_judge(const struct view *view, const struct view_options *op
     if (files < view->files_min || files > view->files_max)
         usage(view);
     if (view->bit == CONVERT && options->format == NULL)
-        usage(view);
+        view_fail("convert: --to says the format: speedscope, pprof or folded");
     if (options->format != NULL && !is_format(options->format))
         view_fail("--to %s: speedscope, pprof or folded is wanted", options->format);
     if (options->thread != NULL && options->roots == 0)
@@ -402,6 +403,14 @@ _Noreturn static void view_run(const struct view *view, int argc, char **argv)
         view_facts_take(&options, argv + optind, files);
     options_judge(view, &options, files);
     view_do(view->print, &options, argv + optind, files);
+}
+
+const char *sub_command_nearest(const char *word)
+{
+    const char *words[VIEWS + 4] = {"snapshot", "pause", "resume", "inline"};
+    for (size_t i = 0; i < VIEWS; i++)
+        words[4 + i] = views[i].name;
+    return nearest_word(word, words, VIEWS + 4);
 }
 
 void views_apply(int argc, char **argv)

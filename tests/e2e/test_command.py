@@ -86,7 +86,11 @@ def test_program_not_found():
     expect(result.status == 127, f"status {result.status}")
     expect(len(ours(result)) == 1 and "/nonexistent/program" in ours(result)[0],
            f"stderr {result.stderr!r}")
-    expect(selfsample("no-such-program-here").status == 127, "by PATH")
+    result = selfsample("no-such-program-here")
+    expect(result.status == 127 and ours(result)[0].endswith("no such program in PATH"), f"by PATH: {result}")
+    for wrong, right in (("flamegrph", "flamegraph"), ("snapshto", "snapshot"), ("lst", "list")):
+        result = selfsample(wrong, "x")
+        expect(result.status == 127 and f"the sub-command `{right}`" in ours(result)[0], f"{result}")
 
 
 @test
@@ -153,9 +157,19 @@ def refused(option, value, text, **more):
             ("directory", "--out", "/missing/", "/missing/: no such directory"),
             ("relative", "--out", "missing/x%p.folded", "missing/: no such directory"),
             ("file", "--out", "/dev/null/x", "/dev/null/: not a directory"),
+            ("stdout", "--out", "-", ": --out -: profiles go to files"),
+            ("device", "--out", "/dev/null", ": --out /dev/null: not a file"),
             ("variable", "--out", "x.%{E2E_SLASH}.folded", "x./: no such directory")])
 def test_refuses_wrong_values(case):
     refused(*case[1:])
+
+
+@test
+def test_a_wrong_variable_is_named():
+    for more, text in (({"OUT": "/missing/"}, "SELFSAMPLE_OUT=/missing/: /missing/: no such directory"),
+                       ({"INLINE": "yes", "OUT": "x.pb"}, "SELFSAMPLE_INLINE=yes: not with pprof files")):
+        result = selfsample(program("io"), "x", env={f"SELFSAMPLE_{name}": value for name, value in more.items()})
+        expect(result.status == 125 and not result.stdout and f"selfsample: {text}".encode() in result.stderr, f"{result}")
 
 
 @test

@@ -399,6 +399,19 @@ static int refused_name(void)
     return file_write("x") == -EACCES && directory_entries() == 0 && out.name[0] == '\0' ? 0 : 1;
 }
 
+TEST(beside_a_device_nothing_is_made)
+{
+    char path[128];
+    directory_make();
+    snprintf(path, sizeof path, "%s/pipe", directory);
+    CHECK(mkfifo(path, 0600) == 0);
+    CHECK(outfile_init(&out, directory_fd, "pipe") == 0 && outfile_begin(&out) == 0);
+    CHECK_U64(outfile_commit(&out), (uint64_t)-EEXIST);
+    outfile_close(&out);
+    CHECK_U64(directory_entries(), 1);
+    directory_remove();
+}
+
 TEST(a_refused_name_leaves_nothing)
 {
     directory_make();
