@@ -215,6 +215,9 @@ int session_open_first(struct session *session)
 {
     int refusal = 0;
     session->cpu_at_start_ns = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t thread_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    session->first_clock.ahead_ns =
+        session->cpu_at_start_ns > thread_ns ? session->cpu_at_start_ns - thread_ns : 0;
     const struct event_shape shape = {.stack_bytes = FIRST_STACK_BYTES,
                                       .ring_bytes = session->config.rate_hz <= FIRST_RING_RATE_HZ
                                                         ? FIRST_RING_BYTES

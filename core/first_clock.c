@@ -8,7 +8,8 @@
 void first_clock_open(struct first_clock *clock, pid_t tid)
 {
     int fd = descriptor_move(event_open_clock(tid), FIRST_CLOCK_FD);
-    *clock = (struct first_clock){.tid = fd >= 0 ? tid : 0, .fd = fd};
+    clock->tid = fd >= 0 ? tid : 0;
+    clock->fd = fd;
 }
 
 void first_clock_set(struct first_clock *clock, uint64_t used_ns)
@@ -22,11 +23,17 @@ void first_clock_set(struct first_clock *clock, uint64_t used_ns)
         first_clock_close(clock);
 }
 
-uint64_t first_clock_ns(const struct first_clock *clock, pid_t tid)
+uint64_t first_clock_process_ns(const struct first_clock *clock)
 {
     uint64_t count_ns;
-    bool tells = clock->tid == tid && tid != 0 && event_read_count_of(clock->fd, &count_ns) == 0;
+    bool tells = clock->tid != 0 && event_read_count_of(clock->fd, &count_ns) == 0;
     return tells ? clock->before_ns + count_ns : 0;
+}
+
+uint64_t first_clock_ns(const struct first_clock *clock, pid_t tid)
+{
+    uint64_t process_ns = clock->tid == tid ? first_clock_process_ns(clock) : 0;
+    return process_ns > clock->ahead_ns ? process_ns - clock->ahead_ns : 0;
 }
 
 void first_clock_close(struct first_clock *clock)

@@ -21,14 +21,20 @@
 struct first_clock {
     pid_t tid; /* 0: there is none */
     int fd;
-    uint64_t before_ns; /* what the thread had used when this began to count */
+    uint64_t before_ns; /* what its process had used when this began to count */
+    uint64_t ahead_ns;  /* that the thread had not: threads that an exec has ended. Set by the app,
+                           before it posts the thread's birth */
 };
 
 /* Begins to count what TID uses. There is none where that is refused. */
 void first_clock_open(struct first_clock *clock, pid_t tid);
 
-/* It has used USED_NS by now (0: that is not known, and there is no clock). */
+/* Its process, of which it is all so far, has used USED_NS by now (0: that is not known, and there
+ * is no clock). */
 void first_clock_set(struct first_clock *clock, uint64_t used_ns);
+
+/* The least that the clock of its process shows by now, or did when TID ended; 0: not known. */
+uint64_t first_clock_process_ns(const struct first_clock *clock);
 
 /* What thread TID has used by now, or had when it ended; 0 where this clock does not tell. */
 uint64_t first_clock_ns(const struct first_clock *clock, pid_t tid);

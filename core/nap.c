@@ -110,7 +110,7 @@ static bool has_unseen_time(const struct session *session)
 {
     uint64_t cpu_ns = session_app_cpu_ns(session);
     if (cpu_ns == 0)
-        cpu_ns = first_clock_ns(&session->first_clock, session->app_pid);
+        cpu_ns = first_clock_process_ns(&session->first_clock);
     return kernel_time_is_unseen(&session->traits) &&
            cpu_ns >= session->cpu_at_start_ns + session->period_ns;
 }

@@ -263,7 +263,7 @@ static void clock_read(struct run *run)
 static void clock_conclude(struct run *run)
 {
     const struct session *session = run->session;
-    uint64_t first_ns = first_clock_ns(&session->first_clock, session->app_pid);
+    uint64_t first_ns = first_clock_process_ns(&session->first_clock);
     uint64_t least_ns = run->collector.longest_ns;
     if (first_ns > least_ns + session->cpu_at_start_ns + run->paused_cpu_ns)
         least_ns = first_ns - session->cpu_at_start_ns - run->paused_cpu_ns;

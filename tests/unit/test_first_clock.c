@@ -45,7 +45,7 @@ static void child_end(pid_t pid)
 TEST(a_process_that_is_reaped_has_its_clock)
 {
     struct event_traits traits;
-    struct first_clock clock;
+    struct first_clock clock = {.ahead_ns = 0};
     if (event_probe(&traits, false) != 0)
         SKIP("the kernel refuses perf_event_open");
     pid_t pid = child_that_stops();
@@ -60,13 +60,17 @@ TEST(a_process_that_is_reaped_has_its_clock)
     uint64_t used_ns = first_clock_ns(&clock, pid) - before_ns;
     CHECK(used_ns > BURNT_NS / 10 * 9 &&
           used_ns < 10ull * BURNT_NS); /* the host's part counts, too */
+    CHECK_U64(first_clock_process_ns(&clock), used_ns + before_ns);
+    clock.ahead_ns = before_ns - 1; /* other threads' */
+    CHECK_U64(first_clock_process_ns(&clock), used_ns + before_ns);
+    CHECK_U64(first_clock_ns(&clock, pid), used_ns + 1);
     first_clock_close(&clock);
     CHECK_U64(first_clock_ns(&clock, pid), 0);
 }
 
 TEST(what_is_not_known_has_no_clock)
 {
-    struct first_clock clock;
+    struct first_clock clock = {.ahead_ns = 0};
     pid_t pid = child_that_stops();
     first_clock_open(&clock, pid);
     first_clock_set(&clock, 0);
