@@ -243,6 +243,7 @@ static void handle(struct collector *collector, struct thread *thread, const str
         break;
     case RECORD_EXEC:
         collector->exec_seen = true;
+        collector->exec_ns = record->time_ns;
         break;
     case RECORD_MAP:
         if ((pid_t)record->pid == collector->threads.plan.app_pid)

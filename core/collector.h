@@ -43,6 +43,7 @@ struct collector {
 
     bool paused;      /* samples do not count; all other records do */
     bool exec_seen;   /* the process has become another program: nothing more is ours */
+    uint64_t exec_ns; /* when; 0 where no record told of it; CLOCK_MONOTONIC */
     bool scan_wanted; /* a thread was made that we may not know */
     bool maps_wanted; /* not read yet, or records of mappings may have been lost */
 

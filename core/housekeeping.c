@@ -70,7 +70,10 @@ static void account_settled_to(struct collector *collector, struct thread *threa
         (thread->last_node == PROFILE_NONE && !collector->paused && !is_last))
         return;
     uint64_t more_ns = count_ns - thread->count_ns;
-    uint64_t stolen_ns = thread_stolen_ns(&collector->threads, thread, count_ns, UINT64_MAX);
+    /* After an exec /proc shows others under these numbers. */
+    uint64_t stolen_ns = collector->exec_seen
+                             ? 0
+                             : thread_stolen_ns(&collector->threads, thread, count_ns, UINT64_MAX);
     thread->count_ns = count_ns;
     if (collector->paused)
         return;
@@ -85,12 +88,21 @@ static void account_settled_to(struct collector *collector, struct thread *threa
         profile_take_back(&collector->profile, thread->last_node, stolen_ns - more_ns);
 }
 
-static void account_settled(struct collector *collector, struct thread *thread, bool is_last)
+/* CLOCK_NS of THREAD's, less what may be the next program's. */
+static uint64_t before_exec_ns(const struct housekeeping *house, const struct thread *thread,
+                               uint64_t clock_ns)
+{
+    uint64_t late_ns = thread->dead ? 0 : house->late_ns;
+    return clock_ns > late_ns ? clock_ns - late_ns : 0;
+}
+
+static void account_settled(struct housekeeping *house, struct thread *thread, bool is_last)
 {
     uint64_t count_ns;
     if (thread->settled && thread->event.fd >= 0 &&
         event_read_count(&thread->event, &count_ns) == 0)
-        account_settled_to(collector, thread, count_ns, is_last);
+        account_settled_to(house->collector, thread, before_exec_ns(house, thread, count_ns),
+                           is_last);
 }
 
 /* From here on a thinned birth's life is its own, and stands for no others: one whose sampling made
@@ -134,13 +146,14 @@ static void account_birth(struct collector *collector, const struct thread *thre
         profile_take_back(profile, thread->last_node, weighed_ns - stands_ns);
 }
 
-/* By the clock that is read from outside, which may be a tick late, or by one that is not. */
+/* By the clock that is read from outside, which may be a tick late, or by one that is not. 0 where
+ * neither tells. */
 static uint64_t cpu_ns_of(const struct housekeeping *house, const struct thread *thread)
 {
     uint64_t cpu_ns = first_clock_ns(house->first_clock, thread->tid);
-    return cpu_ns != 0
-               ? cpu_ns
-               : thread_read_cpu_ns(threads_proc_pid(&house->collector->threads), thread->tid);
+    if (cpu_ns == 0 && !house->collector->exec_seen)
+        cpu_ns = thread_read_cpu_ns(threads_proc_pid(&house->collector->threads), thread->tid);
+    return before_exec_ns(house, thread, cpu_ns);
 }
 
 /*
@@ -162,11 +175,12 @@ static void account_unsettled(struct housekeeping *house, struct thread *thread)
 }
 
 /* Of a thread that has ended, settled or not. */
-static void account_close(struct collector *collector, struct thread *thread)
+static void account_close(struct housekeeping *house, struct thread *thread)
 {
+    struct collector *collector = house->collector;
     uint64_t shortest_ns =
         (thread->one_in > 1 ? SHARED_PERIODS : BALANCED_PERIODS) * thread->birth_nominal_ns;
-    account_settled(collector, thread, true);
+    account_settled(house, thread, true);
     if (thread->passed_over && !thread->settled && !thread->unbalanced)
         collector->unplaced_ns += own_part_ns(thread, thread->end_cpu_ns);
     uint64_t end_ns = thread->birth_cpu_ns + thread_used_ns(thread);
@@ -404,7 +418,7 @@ static void look_after(struct housekeeping *house, struct thread *thread, uint64
     if (!deep_stack_look(&thread->deep) && deep_stack_is_rested(&thread->deep, now_ns))
         collector->unwinder.watch_wanted = true;
     if (thread->dead) {
-        account_close(collector, thread);
+        account_close(house, thread);
         note_end(house, thread);
         label_release(house, thread);
         threads_retire(&collector->threads, thread);
@@ -442,7 +456,7 @@ void housekeeping_pause(struct housekeeping *house)
         struct thread *thread = threads_at(threads, i);
         if (thread->tid == 0)
             continue;
-        account_settled(house->collector, thread, false);
+        account_settled(house, thread, false);
         thread_silence(thread);
         deep_stack_end(&thread->deep);
         thread->unbalanced |= !thread->settled;
@@ -494,15 +508,16 @@ void housekeeping_book_ends(struct housekeeping *house, uint64_t app_cpu_ns)
     book_ends(house, app_cpu_ns, unshown_ns);
 }
 
-void housekeeping_close_accounts(struct housekeeping *house, uint64_t app_cpu_ns)
+void housekeeping_close_accounts(struct housekeeping *house, uint64_t app_cpu_ns, uint64_t late_ns)
 {
     struct threads *threads = &house->collector->threads;
+    house->late_ns = late_ns;
     for (uint32_t i = 0; i < threads->used; i++) {
         struct thread *thread = threads_at(threads, i);
         if (thread->tid == 0)
             continue;
         account_unsettled(house, thread);
-        account_close(house->collector, thread);
+        account_close(house, thread);
         thread_count_uncovered(threads, thread);
         if (thread->dead)
             note_end(house, thread);

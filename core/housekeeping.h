@@ -26,6 +26,7 @@ struct housekeeping {
     uint32_t turns;
     struct thread_ends ends;
     uint64_t ends_booked_ns; /* when they last were */
+    uint64_t late_ns;        /* see housekeeping_close_accounts */
 };
 
 /* FIRST_CLOCK outlives HOUSE. */
@@ -48,7 +49,8 @@ void housekeeping_resume(struct housekeeping *house);
 void housekeeping_book_ends(struct housekeeping *house, uint64_t app_cpu_ns);
 
 /* Brings every thread's weights up to its clock, and all of them up to the process's as far as ends
- * of threads explain what is missing: once, after the last drain. */
-void housekeeping_close_accounts(struct housekeeping *house, uint64_t app_cpu_ns);
+ * of threads explain what is missing: once, after the last drain. LATE_NS: an exec was so long ago;
+ * clocks of threads that live have the next program's time as well, which is no more than that. */
+void housekeeping_close_accounts(struct housekeeping *house, uint64_t app_cpu_ns, uint64_t late_ns);
 
 #endif

@@ -248,15 +248,42 @@ static void perf_map_finish(struct run *run)
         __atomic_add_fetch(&run->session->progress, 1, __ATOMIC_RELAXED);
 }
 
-static void clock_read(struct run *run)
+/* The process's clock stood at NOW_NS at least. */
+static void clock_set(struct run *run, uint64_t now_ns)
 {
-    uint64_t now_ns = session_app_cpu_ns(run->session);
     if (run->collector.paused && now_ns > run->pause_cpu_ns)
         now_ns = run->pause_cpu_ns;
     uint64_t outside_ns = run->session->cpu_at_start_ns + run->paused_cpu_ns;
-    if (now_ns > outside_ns)
+    if (now_ns > outside_ns + run->app_cpu_ns)
         run->app_cpu_ns = now_ns - outside_ns;
+}
+
+static void clock_read(struct run *run)
+{
+    clock_set(run, session_app_cpu_ns(run->session));
     collector_note_clock(&run->collector, run->app_cpu_ns);
+}
+
+/*
+ * After an exec the process has one thread: by now the next program has used no more than the time
+ * that has passed, and may have used less. What the program noted before is short of what its
+ * threads used until they were ended. Where no record tells when it was, the books stay as they
+ * are.
+ */
+static void accounts_close(struct run *run)
+{
+    const struct collector *collector = &run->collector;
+    struct session *session = run->session;
+    uint64_t late_ns = 0;
+    if (collector->exec_seen) {
+        clock_set(run, __atomic_load_n(&session->exec_cpu_ns, __ATOMIC_RELAXED));
+        if (collector->exec_ns == 0)
+            return;
+        late_ns = sys_clock_ns(CLOCK_MONOTONIC) - collector->exec_ns;
+        uint64_t now_ns = session_app_cpu_ns(session);
+        clock_set(run, now_ns > late_ns ? now_ns - late_ns : 0);
+    }
+    housekeeping_close_accounts(&run->house, run->app_cpu_ns, late_ns);
 }
 
 /* The clock of a process that is gone may have been read long ago. */
@@ -376,8 +403,7 @@ static __attribute__((noinline)) void session_live(struct session *session)
         sleep_if_idle(session, wakes, ns);
     }
     helper_last_work(&session->helper);
-    if (!run.collector.exec_seen)
-        housekeeping_close_accounts(&run.house, run.app_cpu_ns);
+    accounts_close(&run);
     clock_conclude(&run);
     perf_map_finish(&run);
     publisher_finish(&run.publisher, run.app_cpu_ns);

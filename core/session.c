@@ -237,6 +237,13 @@ int session_start(struct session *session, char *const *environment)
     return 0;
 }
 
+void session_note_exec(struct session *session)
+{
+    if (session_is_mine(session))
+        __atomic_store_n(&session->exec_cpu_ns, sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+                         __ATOMIC_RELAXED);
+}
+
 /* Makes the words that both sides share ready for another session. */
 static void forget(struct session *session)
 {
@@ -245,6 +252,8 @@ static void forget(struct session *session)
     session->birth_ring_bytes = session->mailbox.unannounced = 0;
     session->finish_wanted = session->progress = 0;
     session->follow_asked = session->follow_answered = 0;
+    if (session->exec_cpu_ns != 0)
+        session->exec_cpu_ns = 0;
     if (session->notice[0] != '\0') /* what is not written to need not be copied in a child */
         session->notice[0] = '\0';
     session->paused = 0;

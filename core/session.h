@@ -90,6 +90,7 @@ struct session {
     /* said by the app */
     uint32_t finish_wanted; /* enum session_finish: it waits for the file */
     uint32_t follow_asked;  /* how often it has changed credentials */
+    uint64_t exec_cpu_ns;   /* the process's CPU clock when it was last about to exec; 0: never */
     struct undumping undumping;
 
     /* said by both */
@@ -138,6 +139,9 @@ void session_abandon(struct session *session, struct quiet_fork fork);
 /* Is this the process of the session, and may it be asked things? False in children that share or
  * copied its memory, and once the session is hushed. */
 bool session_is_mine(const struct session *session);
+
+/* Before an exec: the clock goes on in the next program. */
+void session_note_exec(struct session *session);
 
 /* Has the app entered seccomp, so that no system call of ours may be made in its threads? */
 bool session_is_hushed(const struct session *session);

@@ -29,6 +29,7 @@ static void timer_hold(bool hold)
  * the handler, all signals blocked. */
 static bool exec_begin(void)
 {
+    session_note_exec(&session);
     timer_hold(true);
     return hooks_signals_make_true();
 }

@@ -2,10 +2,13 @@
 """fork, vfork, exec, spawn, daemons: every process has its own whole profile."""
 
 import os
+import re
+import signal
 import time
+from pathlib import Path
 
-from harness import (EVERYONE, Off, Skip, at_scale, bare, both, expect, helpers, main, measured, near_ms,
-                     program, run, same, test)
+from harness import (EVERYONE, Off, Skip, at_scale, bare, both, expect, helpers, main, measured, near,
+                     near_ms, private_directory, program, run, same, test, wait_helper, wait_until)
 
 BIG_MB = at_scale(512, 4096)
 CHILDREN = at_scale(600, 2000)
@@ -149,6 +152,30 @@ def test_exec_out_of_a_thread_of_many():
     expect(len(first) == 1, f"{len(first)} files with the burners: {result.files()}")
     for function, wanted in (("in_burner", 400), ("in_main", 200)):
         near_ms(first[0].share(function) * first[0].total(), wanted, 30, function)
+
+
+@test(each=["yes", "no"])
+def test_exec_among_burning_threads(kernel_frames):
+    """What the summary compares with is the clock of that moment, though the helper has not looked for long."""
+    directory = private_directory()
+
+    def stop_over_the_exec(pid):
+        helper = wait_helper(pid)
+        wait_until(lambda: (directory / "ready").exists(), 20, "not ready")
+        os.kill(helper, signal.SIGSTOP)
+        wait_until(lambda: b"again" in Path(f"/proc/{pid}/cmdline").read_bytes(), 20, "no exec")
+        os.kill(helper, signal.SIGCONT)
+
+    result = run(program("execthreads"), 2, 300, 120, directory=directory, while_running=stop_over_the_exec,
+                 options={"UNIT": "us", "SUMMARY": "yes", "KERNEL": kernel_frames})
+    expect(result.status == 0, str(result))
+    first, second = sorted(result.profiles, key=lambda profile: "after" in profile.functions())
+    before_ms, all_ms = (int(us) / 1000 for us in (directory / "used").read_text().split())
+    # What an image uses before the library is loaded is in no profile.
+    near_ms(first.total() / 1000, before_ms - 1, before_ms * 0.02 + 4, "before the exec")
+    near_ms(second.total() / 1000, all_ms - before_ms - 2, 6, "after it")
+    told = re.search(rb"execthreads .*\(([0-9.]+) % of its clock\)", result.stderr)
+    near(first.total() / float(told.group(1)) / 10, before_ms, 12, "the clock told, ms")
 
 
 @test

@@ -79,7 +79,7 @@ TEST(ends_are_booked_up_to_the_clock)
     house.ends_booked_ns = 0;
     housekeeping_book_ends(&house, 9 * PERIOD_NS);
     CHECK_U64(collector.profile.weight_ns, 2 * PERIOD_NS);
-    housekeeping_close_accounts(&house, 10 * PERIOD_NS);
+    housekeeping_close_accounts(&house, 10 * PERIOD_NS, 0);
     CHECK_U64(collector.profile.weight_ns, 3 * PERIOD_NS);
     end_all();
 }
@@ -110,7 +110,7 @@ TEST(ends_in_a_pause_are_not_booked)
     collector.paused = true;
     threads_come_and_go(500);
     collector.paused = false;
-    housekeeping_close_accounts(&house, 9 * PERIOD_NS);
+    housekeeping_close_accounts(&house, 9 * PERIOD_NS, 0);
     CHECK_U64(collector.profile.weight_ns, 0);
     end_all();
 }

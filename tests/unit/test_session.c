@@ -61,6 +61,21 @@ TEST(nothing_is_asked_for_such_a_process)
     CHECK_I64(status_of(child), 0);
 }
 
+/* Nor does a child that executes something change the clock of its parent's memory. */
+TEST(the_clock_before_an_exec_is_the_processs_own)
+{
+    session_make();
+    pid_t child = vfork();
+    if (child == 0) {
+        session_note_exec(&session);
+        _exit(0);
+    }
+    CHECK_I64(status_of(child), 0);
+    CHECK_U64(session.exec_cpu_ns, 0);
+    session_note_exec(&session);
+    CHECK(session.exec_cpu_ns != 0);
+}
+
 TEST(a_hushed_session_is_nobodys)
 {
     session_make();
