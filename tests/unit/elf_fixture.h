@@ -75,6 +75,37 @@ static inline void fixture_text(const char *name, const char *text)
     fixture_write(name, text, strlen(text));
 }
 
+/* Where this process has its vDSO, of *BYTES; skips the test where it has none. */
+static inline const void *fixture_vdso(size_t *bytes)
+{
+    char line[512];
+    unsigned long start = 0, end = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    REQUIRE(maps != NULL);
+    while (fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, "[vdso]") != NULL)
+            sscanf(line, "%lx-%lx", &start, &end);
+    fclose(maps);
+    if (start == 0)
+        SKIP("no vDSO");
+    *bytes = end - start;
+    return (const void *)start;
+}
+
+/* Calls LOOK for what MAKE makes with each linker that is here but the usual one. */
+static inline void fixture_other_linkers(bool (*make)(const char *flags), void (*look)(void))
+{
+    static const char *const flags[] = {"-fuse-ld=gold", "-fuse-ld=lld", "-fuse-ld=mold"};
+    unsigned made = 0;
+    for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (make(flags[i])) {
+            made++;
+            look();
+        }
+    if (made == 0)
+        SKIP("no other linker here");
+}
+
 /* From now on opens of that file of the directory are noticed, until fixture_was_opened(). */
 static inline int fixture_watch_opens(const char *name)
 {

@@ -199,73 +199,14 @@ TEST(the_addresses_of_a_cut_fde)
 /* .debug_frame: 64-bit DWARF, version 4, and CIE references by offset. */
 TEST(a_debug_frame_by_hand)
 {
-    static const uint8_t debug_frame[] = {/*  0 */ 0xff,
-                                          0xff,
-                                          0xff,
-                                          0xff,
-                                          0x10,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          /* 12 */ 0xff,
-                                          0xff,
-                                          0xff,
-                                          0xff,
-                                          0xff,
-                                          0xff,
-                                          0xff,
-                                          0xff,
-                                          4,
-                                          0,
-                                          8,
-                                          0,
-                                          1,
-                                          0x78,
-                                          16,
-                                          0,
-                                          /* 28 */ 0xff,
-                                          0xff,
-                                          0xff,
-                                          0xff,
-                                          0x1a,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          /* 40 */ 0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0x00,
-                                          0x20,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          /* 56 */ 0x30,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0,
-                                          0x41,
-                                          0};
-    struct cfi_bytes from = {debug_frame, sizeof debug_frame, 0, true};
+    static const uint8_t debug_frame[] = {
+        "\xff\xff\xff\xff\x10\0\0\0\0\0\0\0"                         /*  0: a CIE's length */
+        "\xff\xff\xff\xff\xff\xff\xff\xff\x04\0\x08\0\x01\x78\x10\0" /* 12 */
+        "\xff\xff\xff\xff\x1a\0\0\0\0\0\0\0"                         /* 28: an FDE's length */
+        "\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0"                         /* 40: its CIE and start */
+        "\x30\0\0\0\0\0\0\0\x41\0"                                   /* 56 */
+    };
+    struct cfi_bytes from = {debug_frame, sizeof debug_frame - 1, 0, true};
     struct cfi_entry entry;
     struct cfi_cie cie;
     struct cfi_fde fde;

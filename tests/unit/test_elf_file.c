@@ -158,17 +158,9 @@ TEST(the_vdso_is_read_from_memory)
 {
     struct elf_file file;
     struct elf_section section;
-    char line[512];
-    unsigned long start = 0, end = 0;
-    FILE *maps = fopen("/proc/self/maps", "r");
-    REQUIRE(maps != NULL);
-    while (fgets(line, sizeof line, maps) != NULL)
-        if (strstr(line, "[vdso]") != NULL)
-            sscanf(line, "%lx-%lx", &start, &end);
-    fclose(maps);
-    if (start == 0)
-        SKIP("no vDSO");
-    struct elf_source vdso = elf_source_memory((const void *)start, end - start);
+    size_t bytes;
+    const void *start = fixture_vdso(&bytes);
+    struct elf_source vdso = elf_source_memory(start, bytes);
     CHECK_I64(elf_file_read(&file, vdso, &arena), 0);
     CHECK_U64(file.segment_count, 1);
     CHECK(file.segments[0].executable);

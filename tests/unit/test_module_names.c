@@ -107,38 +107,25 @@ TEST(without_frames_an_address_is_its_own_start)
     close(fd);
 }
 
+static void check_of_other_linker(void)
+{
+    check_names("shop::price(int)", "hidden(int)", "visible");
+    REQUIRE(fixture_run("strip library.so"));
+    check_names(NULL, NULL, "visible");
+}
+
 TEST(other_linkers)
 {
-    static const char *const linkers[] = {"gold", "lld", "mold"};
-    unsigned made = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        char flags[64];
-        snprintf(flags, sizeof flags, "-fuse-ld=%s", linkers[i]);
-        if (!library_make(flags))
-            continue;
-        made++;
-        check_names("shop::price(int)", "hidden(int)", "visible");
-        REQUIRE(fixture_run("strip library.so"));
-        check_names(NULL, NULL, "visible");
-    }
-    if (made == 0)
-        SKIP("no other linker here");
+    fixture_other_linkers(library_make, check_of_other_linker);
 }
 
 TEST(the_vdso)
 {
     char line[512];
-    unsigned long start = 0, end = 0;
     struct elf_file vdso;
-    FILE *maps = fopen("/proc/self/maps", "r");
-    REQUIRE(maps != NULL);
-    while (fgets(line, sizeof line, maps) != NULL)
-        if (strstr(line, "[vdso]") != NULL)
-            sscanf(line, "%lx-%lx", &start, &end);
-    fclose(maps);
-    if (start == 0)
-        SKIP("no vDSO");
-    fixture_write("vdso.so", (const void *)start, end - start);
+    size_t bytes;
+    const void *start = fixture_vdso(&bytes);
+    fixture_write("vdso.so", start, bytes);
     uint64_t vaddr = 0;
     FILE *output = fixture_output("nm -D vdso.so");
     while (fgets(line, sizeof line, output) != NULL)
@@ -146,7 +133,7 @@ TEST(the_vdso)
             vaddr = strtoul(line, NULL, 16);
     pclose(output);
     REQUIRE(vaddr != 0);
-    REQUIRE(elf_file_read(&vdso, elf_source_memory((const void *)start, end - start), &names) == 0);
+    REQUIRE(elf_file_read(&vdso, elf_source_memory(start, bytes), &names) == 0);
     struct symbol_request request = {.vaddr = vaddr + 1};
     module_names_resolve(&vdso, NULL, &request, 1, &names, &scratch);
     CHECK_STR(request.name, "clock_gettime");

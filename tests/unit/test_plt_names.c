@@ -86,20 +86,14 @@ TEST(stubs_for_branch_tracking)
     CHECK(stubs_check(fixture_path("library.so")) >= 5);
 }
 
+static void check_stubs(void)
+{
+    CHECK(stubs_check(fixture_path("library.so")) > 0);
+}
+
 TEST(stubs_of_other_linkers)
 {
-    static const char *const linkers[] = {"gold", "lld", "mold"};
-    unsigned made = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        char flags[64];
-        snprintf(flags, sizeof flags, "-fuse-ld=%s", linkers[i]);
-        if (!library_make(flags))
-            continue;
-        made++;
-        CHECK(stubs_check(fixture_path("library.so")) > 0);
-    }
-    if (made == 0)
-        SKIP("no other linker here");
+    fixture_other_linkers(library_make, check_stubs);
 }
 
 TEST(other_code_and_the_head_of_the_table_are_no_stubs)
