@@ -15,7 +15,6 @@ the program left behind: it returns once the helpers are gone, and fails when on
 import atexit
 import contextlib
 import fcntl
-import glob
 import itertools
 import os
 import re
@@ -248,7 +247,70 @@ class Run:
                 f"stderr {self.stderr[-300:]!r}, files {self.files()[:8]}")
 
 
-_serial = 0
+_serial = itertools.count(1)
+
+
+def _environment(directory, mark, libraries, options, env):
+    """The caller's variables but for ours, with the run's mark, in a place that is the same everywhere."""
+    variables = {k: v for k, v in os.environ.items()
+                 if not k.startswith("SELFSAMPLE_") and k != "LD_PRELOAD"}
+    variables.update(E2E_RUN=mark, HOME=str(directory), PATH="/usr/sbin:/usr/bin:/sbin:/bin",
+                     LC_ALL="C.UTF-8", TMPDIR="/tmp")
+    if libraries:
+        variables["LD_PRELOAD"] = ":".join(map(str, libraries))
+    for name, value in (options or {}).items():
+        variables["SELFSAMPLE_" + name] = str(value)
+    variables.update(env or {})
+    return variables
+
+
+def _preparation(user, limits, setup):
+    """What is done in the child before the program is executed."""
+    def prepare():
+        hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+        if user and (hard == resource.RLIM_INFINITY or hard > USER_MEMLOCK_BYTES):
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (USER_MEMLOCK_BYTES, USER_MEMLOCK_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for name, value in (limits or {}).items():
+            resource.setrlimit(name, (value, value))
+        if setup:
+            setup()
+    return prepare
+
+
+def _clock_file(mark):
+    """Where the processes of the run may note their clocks."""
+    path = top_directory() / f"clock-{mark}"
+    path.touch()
+    path.chmod(0o666)
+    return path
+
+
+def _clocks(path):
+    for line in path.read_text().splitlines():
+        fields = line.split(None, 5)
+        name = fields[5] if len(fields) > 5 else ""  # a program may write over its own
+        yield (name, *map(int, fields[:5]))
+
+
+def _watch(process, mark, result, timeout, while_running):
+    """Until the process has ended and nothing of the run is left; else all of it is killed."""
+    started = time.monotonic()
+    try:
+        if while_running:
+            while_running(process.pid)
+        _wait(process, timeout, result)
+        ended = time.monotonic()
+        result.elapsed = ended - started
+        wait_no_process(mark)
+        result.file_delay = time.monotonic() - ended
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for pid in marked(mark):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def run(*command, preload=True, options=None, env=None, user=False, timeout=60, stdin=b"",
@@ -265,37 +327,11 @@ def run(*command, preload=True, options=None, env=None, user=False, timeout=60, 
     setup          called in the child before the program is executed
     launcher       a command that runs the command; it gets the library too
     """
-    global _serial
-    _serial += 1
     directory = Path(directory) if directory else private_directory(user)
-    mark = f"{os.getpid()}-{_serial}"
-    variables = {k: v for k, v in os.environ.items()
-                 if not k.startswith("SELFSAMPLE_") and k != "LD_PRELOAD"}
-    variables.update(E2E_RUN=mark, HOME=str(directory), PATH="/usr/sbin:/usr/bin:/sbin:/bin",
-                     LC_ALL="C.UTF-8", TMPDIR="/tmp")
-    clock_file = top_directory() / f"clock-{mark}"
-    libraries = [*before, *([library()] if preload else []), *after]
-    if clock:
-        libraries.append(shared("cpuclock"))
-        clock_file.touch()
-        clock_file.chmod(0o666)
-        variables["E2E_CLOCK"] = str(clock_file)
-    if libraries:
-        variables["LD_PRELOAD"] = ":".join(map(str, libraries))
-    for name, value in (options or {}).items():
-        variables["SELFSAMPLE_" + name] = str(value)
-    variables.update(env or {})
-
-    def prepare():
-        hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-        if user and (hard == resource.RLIM_INFINITY or hard > USER_MEMLOCK_BYTES):
-            resource.setrlimit(resource.RLIMIT_MEMLOCK, (USER_MEMLOCK_BYTES, USER_MEMLOCK_BYTES))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        for name, value in (limits or {}).items():
-            resource.setrlimit(name, (value, value))
-        if setup:
-            setup()
-
+    mark = f"{os.getpid()}-{next(_serial)}"
+    clocks = _clock_file(mark) if clock else None
+    libraries = [*before, *([library()] if preload else []), *after, *([shared("cpuclock")] if clock else [])]
+    noted = {"E2E_CLOCK": str(clocks)} if clock else {}
     identity = {}
     if user and os.geteuid() == 0:
         identity = dict(user=USER_ID, group=USER_ID, extra_groups=[])
@@ -303,33 +339,16 @@ def run(*command, preload=True, options=None, env=None, user=False, timeout=60, 
     files = [tempfile.TemporaryFile() for _ in range(3)]
     files[0].write(stdin)
     files[0].seek(0)
-    started = time.monotonic()
     process = subprocess.Popen([*map(str, launcher), *map(str, command)], stdin=files[0],
-                               stdout=files[1], stderr=files[2], env=variables, cwd=directory,
-                               preexec_fn=prepare, start_new_session=True, **identity)
-    try:
-        if while_running:
-            while_running(process.pid)
-        _wait(process, timeout, result)
-        ended = time.monotonic()
-        result.elapsed = ended - started
-        wait_no_process(mark)
-        result.file_delay = time.monotonic() - ended
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        for pid in marked(mark):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    for file in files:
+                               stdout=files[1], stderr=files[2], cwd=directory,
+                               env=_environment(directory, mark, libraries, options, {**noted, **(env or {})}),
+                               preexec_fn=_preparation(user, limits, setup), start_new_session=True, **identity)
+    _watch(process, mark, result, timeout, while_running)
+    for file in files[1:]:
         file.seek(0)
     result.stdout, result.stderr = files[1].read(), files[2].read()
     if clock:
-        for line in clock_file.read_text().splitlines():
-            fields = line.split(None, 5)
-            name = fields[5] if len(fields) > 5 else ""  # a program may write over its own
-            result.process_clocks.append((name, *map(int, fields[:5])))
+        result.process_clocks = list(_clocks(clocks))
     return result
 
 

@@ -18,7 +18,7 @@ from collections import Counter
 
 from harness import (COMMAND, FLAMEGRAPH, Skip, bare, expect, main, private_directory, program,
                      test, the_command)
-from stacks import FUNCTIONS, made_up, parsed, sums, view, write
+from stacks import made_up, parsed, sums, view, write
 
 VIEWS = ("top", "tree", "merge", "diff", "convert")
 
