@@ -7,7 +7,9 @@
 
 void first_clock_open(struct first_clock *clock, pid_t tid)
 {
-    int fd = descriptor_move(event_open_clock(tid), FIRST_CLOCK_FD);
+    int fd = -1;
+    if (!descriptor_is_for_files(FIRST_CLOCK_FD))
+        fd = descriptor_move(event_open_clock(tid), FIRST_CLOCK_FD);
     clock->tid = fd >= 0 ? tid : 0;
     clock->fd = fd;
 }

@@ -26,7 +26,8 @@ struct first_clock {
                            before it posts the thread's birth */
 };
 
-/* Begins to count what TID uses. There is none where that is refused. */
+/* Begins to count what TID uses. There is none where that is refused, or where files of
+ * modules need the few descriptors that there are. */
 void first_clock_open(struct first_clock *clock, pid_t tid);
 
 /* Its process, of which it is all so far, has used USED_NS by now (0: that is not known, and there

@@ -2,6 +2,7 @@
 #include "first_clock.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -80,4 +81,17 @@ TEST(what_is_not_known_has_no_clock)
     first_clock_set(&clock, 1);
     CHECK_U64(first_clock_ns(&clock, pid), 0);
     CHECK_U64(first_clock_ns(&clock, 0), 0);
+}
+
+TEST(the_last_descriptors_are_for_files)
+{
+    struct first_clock clock;
+    struct rlimit before, few;
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    few = before;
+    few.rlim_cur = 8;
+    setrlimit(RLIMIT_NOFILE, &few);
+    first_clock_open(&clock, getpid());
+    setrlimit(RLIMIT_NOFILE, &before);
+    CHECK_I64(clock.tid, 0);
 }
