@@ -257,7 +257,7 @@ stress: all
 unit-sanitized:
 	$(Q)$(MAKE) --no-print-directory unit SAN=$(CHECK_SAN)
 
-include scripts/arm64.mk scripts/package.mk
+include scripts/arm64.mk scripts/vm.mk scripts/package.mk
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 # Needs clang. New inputs are kept in $(B)/fuzz; what is worth keeping goes to tests/fuzz by hand.
@@ -367,6 +367,7 @@ help:
 	@echo 'make environments  the table of README: what is had where something is refused; as root'
 	@echo 'make arm64         the library for AArch64, in $(B)/arm64; check-arm64: its unit tests, under qemu'
 	@echo 'make check-arm64-vm  whole runs on an AArch64 kernel in an emulated machine: minutes; T=name: those tests'
+	@echo 'make check-vm      the same on the kernel of Debian 12, and unit tests: an hour where no KVM works; T="root:unit e2e/test_exit"'
 	@echo 'make stress        everything at once, for SECONDS=$(STRESS_SECONDS), drawn from SEED (the time)'
 	@echo 'make bench         measure what profiling costs'
 	@echo 'make bench-unwind  measure what a frame and a stack cost'

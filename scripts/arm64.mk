@@ -3,6 +3,7 @@
 ARM64        := aarch64-linux-gnu
 ARM64_B      := $(B)/arm64
 ARM64_ROOT   := $(B)/arm64-root
+ARM64_PACKAGES := libunwind-dev libunwind8 libiberty-dev liblzma-dev liblzma5 zlib1g-dev libprotobuf-c-dev
 ARM64_LIBS   := $(ARM64_ROOT)/usr/lib/$(ARM64)
 ARM64_MAKE    = $(MAKE) --no-print-directory B=$(ARM64_B) CC=$(ARM64)-gcc CROSS=$(ARM64)- SAN= \
                 CFLAGS='$(CFLAGS) -DTEST_QUICKLY -isystem $(ARM64_ROOT)/usr/include -isystem $(ARM64_ROOT)/usr/include/$(ARM64)' \
@@ -27,7 +28,7 @@ ARM64_VM_ROOT := $(B)/arm64-vm-root
 arm64: $(ARM64_ROOT)/done
 	$(Q)$(ARM64_MAKE) all
 
-# A root that is marked so: the archive lacks a package; arm64-root has said which.
+# A root that is marked so: the archive lacks a package; unpack-root has said which.
 check-arm64:
 	$(Q)$(MAKE) --no-print-directory $(ARM64_ROOT)/done || { test $$? -eq 2 && test -e $(ARM64_ROOT)/absent; }
 	$(Q)test ! -e $(ARM64_ROOT)/done || $(MAKE) --no-print-directory check-arm64-built
@@ -50,14 +51,14 @@ check-arm64-vm-built: $(ARM64_TOOLS)
 	$(Q)$(ARM64_ENV) VM_ROOT=$(abspath $(ARM64_VM_ROOT)) TESTS='$(T)' \
 	    $(PYTHON) scripts/run-tests --timeout 900 tests/vm/test_arm64
 
-$(ARM64_VM_ROOT)/done: scripts/arm64-vm-root scripts/arm64-root
+$(ARM64_VM_ROOT)/done: scripts/vm-root scripts/unpack-root
 	$(Q)rm -rf $(ARM64_VM_ROOT)
-	$(Q)scripts/arm64-vm-root $(ARM64_VM_ROOT)
+	$(Q)scripts/vm-root arm64 $(ARM64_VM_ROOT)
 	$(Q)touch $@
 
-$(ARM64_ROOT)/done: scripts/arm64-root
+$(ARM64_ROOT)/done: scripts/unpack-root
 	$(Q)rm -rf $(ARM64_ROOT)
-	$(Q)scripts/arm64-root $(ARM64_ROOT)
+	$(Q)scripts/unpack-root arm64 $(ARM64_ROOT) $(ARM64_PACKAGES)
 	$(Q)touch $@
 
 $(ARM64_TOOLS): scripts/arm64.mk

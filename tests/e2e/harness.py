@@ -6,6 +6,7 @@ and the file's exit status is 1 if any test failed. Arguments select tests by a 
 
     B=dir    where the library and the test programs are built (default: build)
     KEEP=1   keep the directories of the runs, and say where they are
+    E2E_CFLAGS=flags   for the compiler of the test programs, after their own
 
 Every run gets a private directory that ordinary users can reach, an environment without
 SELFSAMPLE_* of the caller, and a mark in the environment (E2E_RUN) by which run() finds whatever
@@ -189,6 +190,7 @@ def program(source, flags="", name=None, cc=None, strip=False):
     command = [cc or ("g++" if cpp else "gcc"), "-std=gnu++17" if cpp else "-std=gnu11"]
     command += ["-O2", "-g", "-Wall", "-Wextra", str(path), "-o", str(binary)]
     command += flags.split() + (own.group(1).replace("*/", "").split() if own else [])
+    command += os.environ.get("E2E_CFLAGS", "").split()
     stamp = binary.with_name(binary.name + ".cmd")
     inputs = [path, *SOURCES.glob("*.h")]
     line = " ".join(command) + (" strip" if strip else "")
@@ -473,6 +475,9 @@ class Identity:
 
 EVERYONE = (Identity("root", False, None), Identity("user-paranoid-1", True, 1),
             Identity("user-paranoid-2", True, 2))
+
+# Debian's kernels refuse perf events to an ordinary user then; others take it for 2.
+LEVEL_3 = Identity("user-paranoid-3", True, 3)
 
 
 # Sums ----------------------------------------------------------------------------------------

@@ -41,9 +41,8 @@ ALWAYS_INLINE void spin(long turns)
         ;
 }
 
-/* Turns of spin() between two looks at the clock: a few us, and 50 us at most far from the end. The
- * tests for AArch64 run in an emulator. */
-#ifdef __aarch64__
+/* Turns of spin() between two looks at the clock: a few us, and 50 us at most far from the end. */
+#ifdef EMULATED
 enum { TURNS_FAR = 800, TURNS_NEAR = 50 };
 #else
 enum { TURNS_FAR = 16000, TURNS_NEAR = 500 };
