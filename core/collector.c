@@ -191,7 +191,8 @@ static void handle_sample(struct collector *collector, struct thread *thread,
     enum unwind_end end;
     size_t count = stack_frames(&collector->stacks, thread, record, &end);
     if (weight_ns == 0) { /* what its thread's account lacks may still go there */
-        thread->last_node = profile_node_for(&collector->profile, collector->stacks.frames, count);
+        thread->last_node = thread->seen_node =
+            profile_node_for(&collector->profile, collector->stacks.frames, count);
         return;
     }
     weight_ns += thread->owed_ns;
@@ -204,6 +205,7 @@ static void handle_sample(struct collector *collector, struct thread *thread,
     thread_note_need(thread, collector->unwinder.reach_bytes);
     profile_add(&collector->profile, collector->stacks.frames, count, weight_ns,
                 &thread->last_node);
+    thread->seen_node = thread->last_node;
 }
 
 static void handle_name(struct collector *collector, const struct record *record)

@@ -124,14 +124,23 @@ static uint64_t stands_for_ns(struct collector *collector, const struct thread *
     return cpu_ns * thread->one_in - beyond_ns + others_ns;
 }
 
+/* Or takes them off there. */
+static void place(struct profile *profile, uint32_t node, uint64_t ns, bool is_more)
+{
+    if (is_more)
+        profile_top_up(profile, node, ns);
+    else
+        profile_take_back(profile, node, ns);
+}
+
 /*
  * What a first event's samples weigh is only right on the average of many threads. Where the
  * thread's clock is known, and its life is long enough that none goes without a sample, the
- * difference goes to the last of them. CPU_NS: by its clock, 0 where that is not known.
+ * difference goes to the last of them, and a part to the kernel where that made no samples. CPU_NS:
+ * by its clock, 0 where that is not known.
  */
 static void account_birth(struct collector *collector, const struct thread *thread, uint64_t cpu_ns)
 {
-    struct profile *profile = &collector->profile;
     if (thread->settled || thread->plain || thread->unbalanced ||
         engine_was_spared(&thread->event) || thread->last_node == PROFILE_NONE || cpu_ns == 0)
         return;
@@ -140,10 +149,13 @@ static void account_birth(struct collector *collector, const struct thread *thre
         cpu_ns = thread_used_ns(thread);
     uint64_t stands_ns = stands_for_ns(collector, thread, cpu_ns);
     uint64_t weighed_ns = thread->weight_ns * thread->one_in;
-    if (stands_ns > weighed_ns)
-        profile_top_up(profile, thread->last_node, stands_ns - weighed_ns);
-    else
-        profile_take_back(profile, thread->last_node, weighed_ns - stands_ns);
+    bool is_more = stands_ns > weighed_ns;
+    uint64_t ns = is_more ? stands_ns - weighed_ns : weighed_ns - stands_ns;
+    uint64_t kernel_ns = kernel_time_part_ns(thread, ns);
+    if (kernel_ns != 0)
+        place(&collector->profile, thread->kernel_node, kernel_ns, is_more);
+    place(&collector->profile, kernel_ns != 0 ? thread->seen_node : thread->last_node,
+          ns - kernel_ns, is_more);
 }
 
 /* By the clock that is read from outside, which may be a tick late, or by one that is not. 0 where

@@ -59,7 +59,9 @@ static void book_points(struct kernel_time *kernel, struct thread *thread, uint6
     uint64_t weight_ns =
         sampling_birth_missed_ns(thread->birth_nominal_ns, thread->period_ns, after_ns, until_ns);
     thread->weight_ns += weight_ns;
+    thread->missed += (uint32_t)((until_ns - after_ns) / thread->period_ns);
     book(kernel, thread, sampling_share_ns(kernel->ahead_ns, thread->one_in, weight_ns));
+    thread->kernel_node = thread->last_node;
 }
 
 void kernel_time_before_sample(struct kernel_time *kernel, struct thread *thread,
@@ -74,4 +76,15 @@ void kernel_time_to_end(struct kernel_time *kernel, struct thread *thread, uint6
 {
     if (!thread->settled && !may_have_lost(thread))
         book_points(kernel, thread, thread_used_ns(thread), end_ns);
+}
+
+uint64_t kernel_time_part_ns(const struct thread *thread, uint64_t ns)
+{
+    /* Where records were lost it was a record that ended what is known: one too many. */
+    uint64_t seen = thread->samples_since_draw;
+    if (seen > 1 && may_have_lost(thread))
+        seen--;
+    if (seen == 0 || thread->seen_node == PROFILE_NONE || thread->kernel_node == PROFILE_NONE)
+        return 0;
+    return (uint64_t)((double)ns * thread->missed / (double)(thread->missed + seen));
 }

@@ -51,4 +51,9 @@ void kernel_time_before_sample(struct kernel_time *kernel, struct thread *thread
 /* The same up to END_NS, after its last sample. */
 void kernel_time_to_end(struct kernel_time *kernel, struct thread *thread, uint64_t end_ns);
 
+/* What of NS, which such a thread has used and no point stands for, goes to thread->kernel_node:
+ * that part of its points did, as far as they are known. The rest is thread->seen_node's. 0 where
+ * only one of these is known: it is all thread->last_node's. */
+uint64_t kernel_time_part_ns(const struct thread *thread, uint64_t ns);
+
 #endif

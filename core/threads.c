@@ -97,6 +97,8 @@ static struct thread *entry_make(struct threads *threads, pid_t tid, uint64_t no
                               .text = UINT32_MAX,
                               .label_entry = LABEL_NO_ENTRY,
                               .last_node = PROFILE_NONE,
+                              .seen_node = PROFILE_NONE,
+                              .kernel_node = PROFILE_NONE,
                               .one_in = 1,
                               .birth_nominal_ns = threads->plan.period_ns,
                               .seen_ns = now_ns};

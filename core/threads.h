@@ -62,6 +62,9 @@ struct thread {
     uint64_t stolen_ns;   /* what the event has counted and the thread has not used */
     uint64_t count_ns;    /* at the last sample */
     uint32_t last_node;   /* of the profile, where its last sample went; PROFILE_NONE */
+    uint32_t seen_node, kernel_node; /* of its first event, where points went that made records, and
+                                        those in the kernel that made none; PROFILE_NONE */
+    uint32_t missed;                 /* how many of the latter are known */
     uint32_t samples_since_draw;
     uint64_t retry_ns;
     uint64_t fitted_ns; /* when its settled event was opened; CLOCK_MONOTONIC */

@@ -206,6 +206,29 @@ TEST(a_life_without_a_sample_is_the_kernels)
     }
 }
 
+/* A life of a hundred periods whose ring was full after three samples, and three points without
+ * one. That there was a last sample is not by chance: three of five were the kernel's. */
+TEST(what_no_point_stands_for_is_shared_with_the_kernel)
+{
+    prepare();
+    collector.kernel.is_unseen = true;
+    struct thread *thread = unsampled_thread();
+    thread->period_ns = PERIOD_NS;
+    kernel_time_to_end(&collector.kernel, thread, 3 * PERIOD_NS);
+    uint32_t frame = profile_frame(&collector.profile, FRAME_OF_TEXT, 0);
+    profile_add(&collector.profile, &frame, 1, 0, &thread->seen_node);
+    thread->last_node = thread->seen_node;
+    thread->samples_since_draw = 3;
+    thread->count_ns = 4 * PERIOD_NS;
+    thread->ring_was_full = true;
+    uint64_t left_ns = 100 * PERIOD_NS - thread->weight_ns;
+    chosen_ends(thread, 100 * PERIOD_NS);
+    CHECK_U64(collector.profile.weight_ns, 100 * PERIOD_NS);
+    uint64_t seen_ns = profile_node_at(&collector.profile, thread->seen_node)->weight_ns;
+    CHECK(seen_ns + 5 >= left_ns * 2 / 5 && seen_ns <= left_ns * 2 / 5 + 5);
+    end_all();
+}
+
 /* What it has used when it gets an event of the helper's is known by its clock, and there need not
  * be a sample for that. */
 TEST(a_thread_that_is_in_the_kernel_all_the_time_is_settled)
