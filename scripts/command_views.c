@@ -5,7 +5,6 @@
 #include "command.h"
 #include "views.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -342,8 +341,8 @@ static bool is_format(const char *format)
            strcmp(format, "folded") == 0;
 }
 
-/* What options say together, and what files there have to be. */
-static void options_judge(const struct view *view, const struct view_options *options, size_t files)
+/* What files there have to be. */
+static void files_judge(const struct view *view, const struct view_options *options, size_t files)
 {
     if (view->bit == DIFF && files > view->files_max)
         view_fail("diff: two files are wanted, BEFORE and AFTER, and %zu are given; %s", files,
@@ -351,6 +350,11 @@ static void options_judge(const struct view *view, const struct view_options *op
                                       : "`selfsample merge` makes one of many");
     if (files < view->files_min || files > view->files_max)
         usage(view);
+}
+
+/* What options, and files, say together. */
+static void options_judge(const struct view *view, const struct view_options *options)
+{
     if (view->bit == CONVERT && options->format == NULL)
         view_fail("convert: --to says the format: speedscope, pprof or folded");
     if (options->format != NULL && !is_format(options->format))
@@ -371,8 +375,9 @@ const struct view_options view_options_default = {
 
 void view_stdout_finish(void)
 {
-    if (ferror(stdout) || fflush(stdout) != 0)
-        view_fail("stdout: not all was written: %s", strerror(errno));
+    int error = view_stream_error(stdout);
+    if (error != 0)
+        view_fail("stdout: not all was written: %s", strerror(error));
 }
 
 _Noreturn void view_do(void (*view)(struct view_options *, char **, size_t),
@@ -399,9 +404,10 @@ _Noreturn static void view_run(const struct view *view, int argc, char **argv)
     while ((found = getopt_long(argc, argv, letters, table, NULL)) != -1)
         option_set(view, &options, found_of(view, found), optarg);
     size_t files = (size_t)(argc - optind);
+    files_judge(view, &options, files);
     if ((view->bit & READERS) != 0)
         view_facts_take(&options, argv + optind, files);
-    options_judge(view, &options, files);
+    options_judge(view, &options);
     view_do(view->print, &options, argv + optind, files);
 }
 

@@ -35,14 +35,25 @@ FILE *view_output_open(const struct view_options *options, char **files, size_t 
     return out;
 }
 
+int view_stream_error(FILE *out)
+{
+    if (fflush(out) != 0)
+        return errno;
+    if (!ferror(out))
+        return 0;
+    /* It was long ago, and what refused that refuses the next byte as well. */
+    clearerr(out);
+    return fputc('\n', out) == EOF || fflush(out) != 0 ? errno : EIO;
+}
+
 void view_output_close(FILE *out, const struct view_options *options)
 {
-    errno = 0;
-    bool failed = ferror(out) != 0;
-    failed |= out == stdout ? fflush(out) != 0 : fclose(out) != 0;
-    if (failed)
+    int error = view_stream_error(out);
+    if (out != stdout && fclose(out) != 0 && error == 0)
+        error = errno;
+    if (error != 0)
         view_fail("%s: not all was written: %s", out == stdout ? "stdout" : options->out,
-                  errno ? strerror(errno) : "an error");
+                  strerror(error));
 }
 
 void json_print(FILE *out, const char *string)

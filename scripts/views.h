@@ -84,6 +84,10 @@ _Noreturn void view_fail(const char *format, ...) __attribute__((format(printf, 
 FILE *view_output_open(const struct view_options *options, char **files, size_t count);
 void view_output_close(FILE *out, const struct view_options *options);
 
+/* Writes out what OUT holds back. 0, or as an errno why not all that was ever put into it could be
+ * written. */
+int view_stream_error(FILE *out);
+
 /* Prints the characters of a JSON string, without its quotes. What is no UTF-8 becomes U+FFFD. It
  * may stand in a script of an HTML page: < is escaped, so that nothing ends the script. */
 void json_print(FILE *out, const char *string);

@@ -433,6 +433,8 @@ def test_files_that_cannot_be_read():
     expect("directory" in view("merge", directory, status=1), "a directory")
     path = write(directory / "a", {("t", "f"): 1})
     expect("No space" in view("merge", path, "-o", "/dev/full", status=1), "a full disk")
+    large = write(path.with_name("large.folded"), {("main", f"{i:0100}"): 1 for i in range(1000)})
+    expect("No space" in view("merge", large, "-o", "/dev/full", status=1), "long before the end")
     for words in (["doctor", "sh"], ["top", path]):
         with open("/dev/full", "w", encoding="ascii") as full:
             told = subprocess.run([COMMAND, *words], stdout=full, stderr=subprocess.PIPE,
