@@ -49,11 +49,12 @@ uint64_t kernel_time_take_last(struct kernel_time *kernel, struct thread *thread
 }
 
 /* The points up to UNTIL_NS that made no record. Those that weigh nothing still tell where the
- * thread was last. One that was paused is not accounted. */
+ * thread was last. One that was paused is not accounted; a timer has no such points, since its
+ * signal comes whatever it interrupts. */
 static void book_points(struct kernel_time *kernel, struct thread *thread, uint64_t after_ns,
                         uint64_t until_ns)
 {
-    if (!kernel->is_unseen || thread->event.mapping == NULL || thread->plain ||
+    if (!kernel->is_unseen || thread->event.mapping == NULL || thread->by_timer || thread->plain ||
         thread->unbalanced || until_ns < after_ns + thread->period_ns)
         return;
     uint64_t weight_ns =

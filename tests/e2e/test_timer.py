@@ -219,5 +219,14 @@ def test_rings_that_cannot_be_had():
     near(seen_percent(result), 100, 4, "of the CPU clock")
 
 
+@test
+def test_what_timers_miss_is_not_the_kernels():
+    """Where perf shows no kernel samples, points without a record are the kernel's; timers have no such points."""
+    result = run(program("burners"), 64, 150, user=True, limits={resource.RLIMIT_MEMLOCK: 0},
+                 options={"SUMMARY": "yes", "KERNEL": "no", "UNIT": "us"})
+    measured(engine(result) == "perf and timers", engine(result))
+    near(100 * result.profile.share("[kernel]"), 0, 8, "percent of the kernel's")
+
+
 if __name__ == "__main__":
     main()
