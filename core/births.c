@@ -19,6 +19,10 @@
 #define LEAST_RING_BYTES   (16u * 1024)
 #define BIRTH_SPARE_BYTES  48u /* of each, for other records */
 
+/* A fork and a birth wait for each other so long, 20 ms. */
+#define OTHERS_PART_NS 50000u
+#define OTHERS_PARTS   400u
+
 #define DESCRIPTORS_ASKED 32u /* about so many are remembered */
 
 /* A helper that many births wait for is woken before its time: their rings hold locked memory. */
@@ -38,15 +42,54 @@ static void birth_open_timer(struct session *session, struct birth *birth)
     birth->stack_bytes = birth->event.timer->stack_bytes;
 }
 
-/* Opens the calling thread's event. The slot knows its descriptor as early as can be, for a child
- * that another thread forks meanwhile. */
-static int slot_open_event(const struct session *session, struct mailbox_slot *slot,
+static void pause_for_others(void)
+{
+    const struct timespec part = {0, OTHERS_PART_NS};
+    sys5(SYS_ppoll, NULL, 0, &part, NULL, 0);
+}
+
+/*
+ * From here to opening_end the calling thread may have a descriptor that its slot does not tell of:
+ * a child that is forked then would not know it. So either the fork sees us and waits, or we see it
+ * and wait; a fork that takes long has copied the descriptors long before the memory.
+ */
+static void opening_begin(struct session *session)
+{
+    for (unsigned i = 0; i < OTHERS_PARTS; i++) {
+        __atomic_add_fetch(&session->births_opening, 1, __ATOMIC_SEQ_CST);
+        if (!quiet_is_asked(&session->quiet))
+            return;
+        __atomic_sub_fetch(&session->births_opening, 1, __ATOMIC_SEQ_CST);
+        pause_for_others();
+    }
+    __atomic_add_fetch(&session->births_opening, 1, __ATOMIC_SEQ_CST);
+}
+
+static void opening_end(struct session *session)
+{
+    __atomic_sub_fetch(&session->births_opening, 1, __ATOMIC_SEQ_CST);
+}
+
+void session_wait_births(const struct session *session)
+{
+    for (unsigned i = 0; i < OTHERS_PARTS; i++) {
+        if (__atomic_load_n(&session->births_opening, __ATOMIC_SEQ_CST) == 0)
+            return;
+        pause_for_others();
+    }
+}
+
+/* Opens the calling thread's event. Its slot knows the descriptor before a child can have it that
+ * another thread forks. (One that a signal handler of this thread forks goes on here itself.) */
+static int slot_open_event(struct session *session, struct mailbox_slot *slot,
                            const struct event_shape *shape)
 {
     struct event *event = &slot->birth.event;
+    opening_begin(session);
     int result = event_open_unmapped(event, &session->traits, shape, 0);
     slot->own_fd = event->fd;
     slot->own_id = event->id;
+    opening_end(session);
     if (result == 0)
         result = event_map(event, shape);
     return result;
@@ -61,7 +104,7 @@ static uint32_t stack_bytes_of(size_t ring_bytes)
 }
 
 /* As the slot's birth says, as large as SHAPE or as locked memory allows. */
-static void birth_open_perf(const struct session *session, struct mailbox_slot *slot,
+static void birth_open_perf(struct session *session, struct mailbox_slot *slot,
                             struct event_shape shape)
 {
     struct birth *birth = &slot->birth;

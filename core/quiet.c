@@ -16,7 +16,7 @@ static void futex_wait(uint32_t *word, uint32_t value, uint64_t limit_ns)
     sys4(SYS_futex, word, FUTEX_WAIT, value, &limit);
 }
 
-static bool somebody_forks(const struct quiet *quiet)
+bool quiet_is_asked(const struct quiet *quiet)
 {
     return (__atomic_load_n(&quiet->forking[0], __ATOMIC_SEQ_CST) |
             __atomic_load_n(&quiet->forking[1], __ATOMIC_SEQ_CST)) != 0;
@@ -102,7 +102,7 @@ void quiet_end(struct quiet *quiet)
 {
     __atomic_store_n(&quiet->at_work, 0, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&quiet->turn, 1, __ATOMIC_SEQ_CST);
-    if (somebody_forks(quiet))
+    if (quiet_is_asked(quiet))
         sys3(SYS_futex, &quiet->turn, FUTEX_WAKE, INT_MAX);
 }
 
@@ -114,7 +114,7 @@ void quiet_resign(struct quiet *quiet)
 
 void quiet_yield(struct quiet *quiet, const struct quiet_patience *patience)
 {
-    if (!somebody_forks(quiet))
+    if (!quiet_is_asked(quiet))
         return;
     quiet_end(quiet);
     quiet_begin(quiet, patience);

@@ -10,8 +10,9 @@
  * that the next turn to begin will wait for, and waits for the turn that has begun already, if one
  * has. There are two such counters, one for every other turn.
  *
- * quiet_ask and quiet_release run in the forking thread, quiet_is_sure in the child, quiet_begin,
- * quiet_end and quiet_yield in the helper. Any number of threads may fork at once.
+ * quiet_ask and quiet_release run in the forking thread, quiet_is_asked anywhere, quiet_is_sure in
+ * the child, quiet_begin, quiet_end and quiet_yield in the helper. Any number of threads may fork
+ * at once.
  */
 #ifndef SELFSAMPLE_CORE_QUIET_H
 #define SELFSAMPLE_CORE_QUIET_H
@@ -38,6 +39,9 @@ struct quiet_fork {
 /* Waits at most LIMIT_NS until the helper is not at work. */
 struct quiet_fork quiet_ask(struct quiet *quiet, uint64_t limit_ns);
 void quiet_release(struct quiet *quiet, struct quiet_fork fork);
+
+/* Is some thread between the two? */
+bool quiet_is_asked(const struct quiet *quiet);
 
 /* In the child, of its copy: begins anew. A fork that was under way in the parent's thread (one in
  * a signal handler within another) goes on in the child, and may be released there. */

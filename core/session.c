@@ -273,6 +273,8 @@ void session_abandon(struct session *session, struct quiet_fork fork)
     if (!quiet_is_sure(&session->quiet, fork))
         session->library.address_space = NULL;
     quiet_reset(&session->quiet);
+    if (session->births_opening != 0)
+        session->births_opening = 0;
     session->writings = 0;
     session->given_up = false;
     helper_forked(&session->helper);
@@ -477,7 +479,9 @@ struct quiet_fork session_quiet(struct session *session)
     /* A helper that was killed at work will never be done. */
     if (!session_is_mine(session) || __atomic_load_n(&session->helper.tid, __ATOMIC_RELAXED) == 0)
         return (struct quiet_fork){0};
-    return quiet_ask(&session->quiet, QUIET_WAIT_NS);
+    struct quiet_fork fork = quiet_ask(&session->quiet, QUIET_WAIT_NS);
+    session_wait_births(session);
+    return fork;
 }
 
 void session_resume(struct session *session, struct quiet_fork fork)

@@ -88,9 +88,10 @@ struct session {
     struct quiet quiet; /* between the helper and forking threads */
 
     /* said by the app */
-    uint32_t finish_wanted; /* enum session_finish: it waits for the file */
-    uint32_t follow_asked;  /* how often it has changed credentials */
-    uint64_t exec_cpu_ns;   /* the process's CPU clock when it was last about to exec; 0: never */
+    uint32_t finish_wanted;  /* enum session_finish: it waits for the file */
+    uint32_t births_opening; /* threads with a descriptor that no slot tells of yet */
+    uint32_t follow_asked;   /* how often it has changed credentials */
+    uint64_t exec_cpu_ns;    /* the process's CPU clock when it was last about to exec; 0: never */
     struct undumping undumping;
 
     /* said by both */
@@ -161,6 +162,10 @@ void session_tell_end(struct session *session);
  * with; the session goes on. */
 int session_open_first(struct session *session);
 
+/* Waits, but not for long, until slots tell of all descriptors of threads that are at their births.
+ */
+void session_wait_births(const struct session *session);
+
 /* In a forked child: closes its copies of the descriptors of other threads of the parent, which may
  * have been at their births. */
 void session_close_births(const struct session *session);
@@ -206,7 +211,8 @@ bool session_ends_at_seccomp(const struct session *session);
 bool session_hush(struct session *session);
 void session_unhush(struct session *session);
 
-/* Waits, but not for long, until the helper holds nothing that a fork should not copy. */
+/* Waits, but not for long, until neither the helper nor a thread at its birth holds anything that a
+ * fork should not copy; those that are born now wait for session_resume, but not for long. */
 struct quiet_fork session_quiet(struct session *session);
 void session_resume(struct session *session, struct quiet_fork fork);
 

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "refusal.h"
+#include "sys.h"
 #include "session_fixture.h"
 
 #define PERIOD_NS 1000000u
@@ -227,4 +229,67 @@ TEST(a_forked_child_closes_the_copies_of_events_alone)
     close(foreign->own_fd);
     event.fd = -1;
     event_close(&event);
+}
+
+static struct session *session_of_threads;
+static volatile bool went_on;
+
+static void *look_while_opening(void *unused)
+{
+    struct session *session = session_of_threads;
+    while (!quiet_is_asked(&session->quiet) && !went_on)
+        continue;
+    usleep(1000);
+    bool too_early = went_on;
+    __atomic_sub_fetch(&session->births_opening, 1, __ATOMIC_SEQ_CST);
+    return too_early ? unused : NULL;
+}
+
+/* A descriptor that no slot tells of yet is not one that a child may get. */
+TEST(a_fork_waits_for_a_descriptor_that_is_not_noted_yet)
+{
+    pthread_t thread;
+    void *too_early;
+    session_of_threads = session_or_skip();
+    session_of_threads->births_opening = 1;
+    went_on = false;
+    REQUIRE(pthread_create(&thread, NULL, look_while_opening, session_of_threads) == 0);
+    struct quiet_fork fork = session_quiet(session_of_threads);
+    went_on = true;
+    session_resume(session_of_threads, fork);
+    pthread_join(thread, &too_early);
+    CHECK(too_early == NULL);
+    session_of_threads->births_opening = 1; /* for ever */
+    session_resume(session_of_threads, session_quiet(session_of_threads));
+}
+
+static void *be_born(void *slot)
+{
+    session_open_birth(session_of_threads, slot);
+    return NULL;
+}
+
+/* The other way round. Should this thread be kept from looking for too long, it looks again. */
+TEST(a_birth_waits_for_a_fork_under_way)
+{
+    bool looked_in_time = false;
+    for (unsigned i = 0; i < 20 && !looked_in_time; i++) {
+        pthread_t thread;
+        struct birth birth;
+        struct session *session = session_of_threads = session_or_skip();
+        struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
+        uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC);
+        struct quiet_fork fork = session_quiet(session);
+        REQUIRE(pthread_create(&thread, NULL, be_born, slot) == 0);
+        usleep(5000);
+        bool is_open = slot->own_id != 0;
+        looked_in_time = sys_clock_ns(CLOCK_MONOTONIC) - start_ns < 15000000;
+        CHECK(!is_open || !looked_in_time);
+        session_resume(session, fork);
+        pthread_join(thread, NULL);
+        CHECK(slot->own_id != 0);
+        CHECK_U64(session->births_opening, 0);
+        REQUIRE(mailbox_take(&session->mailbox, 0, &birth));
+        event_close(&birth.event);
+    }
 }
