@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 from folded import Profile
-from harness import (BUILD, INCLUDE, ROOT, bare, both, expect, main, measured, near, near_ms, need,
+from harness import (BUILD, INCLUDE, ROOT, bare, both, expect, main, measured, near, near_ms, need, need_kernel_samples,
                      private_directory, program, run, test)
 
 
@@ -61,6 +61,7 @@ def test_labels_of_threads_none():
 @test
 def test_labels_that_change_fast():
     """Ten thousand changes a second, four thousand samples: the shares are still right."""
+    need_kernel_samples()
     result = run(api(), "fast", options={"RATE": 4000})
     truth = float(result.stdout)
     profile = result.profile

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from folded import Profile
-from harness import (COMMAND, USER_ID, expect, helpers, main, measured, near_ms, need, need_root, private_directory,
-                     program, run, signals_to_helper, test, wait_helper, wait_until)
+from harness import (COMMAND, USER_ID, expect, helpers, main, measured, near_ms, need, need_kernel_samples, need_root,
+                     private_directory, program, run, signals_to_helper, test, wait_helper, wait_until)
 
 
 def control(*words, **arguments):
@@ -111,6 +111,7 @@ def test_snapshots_are_whole():
 @test(each=["by command", "by signal"])
 def test_pause(how):
     """What is done in a pause is in no account, and costs no samples."""
+    need_kernel_samples()
     def steps(pid, helper, go):
         go(1)
         if how == "by command":

@@ -80,6 +80,8 @@ def beside(*files):
 
 
 def check_replaced(command, path, who):
+    if who == "root":
+        need_root()
     result = run(*command, user=who == "user")
     expect(result.status == 0, f"{result}")
     profile = result.profile

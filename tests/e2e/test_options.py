@@ -6,8 +6,8 @@ import re
 import signal
 
 from folded import Profile
-from harness import (both, check_sum, expect, main, measured, near, near_ms, need_root, paranoid,
-                     private_directory, program, run, test, wait_until)
+from harness import (both, check_sum, expect, main, measured, near, near_ms, need_kernel_samples,
+                     need_root, paranoid, private_directory, program, run, test, wait_until)
 
 WRONG = [("RATE", "fast"), ("RATE", "0"), ("RATE", "-5"), ("STACK", "70000"), ("STACK", "x"),
          ("KERNEL", "maybe"), ("THREADS", "names"), ("UNIT", "ms"), ("CHILDREN", "2"),
@@ -81,6 +81,7 @@ def test_threads_tid():
 
 @test
 def test_threads_none():
+    need_kernel_samples()
     profile = run(program("burners"), 2, 200, options={"THREADS": "none"}).profile
     expect(not any("burner" in frame for s in profile.stacks for frame in s), "thread names")
     merged = sum(c for s, c in profile.stacks.items() if "sixty" in s)
