@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arena.h"
@@ -147,8 +148,11 @@ static void examine_elf(const char *path, int fd, bool by_script)
 void program_examine(const char *program)
 {
     char path[PATH_MAX], interpreter[PATH_MAX];
-    if (!path_search(program, path, sizeof path) || access(path, R_OK) != 0) {
-        finding(HEALTH_NO, "program", NULL, "%s: there is none, or it can't be read", program);
+    struct stat status;
+    if (!path_search(program, path, sizeof path) || access(path, R_OK) != 0 ||
+        stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
+        finding(HEALTH_NO, "program", NULL, "%s: there is no such file, or it can't be read",
+                program);
         return;
     }
     const char *refusal = program_refusal(path);

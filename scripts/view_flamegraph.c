@@ -3,7 +3,8 @@
  * code that draws it (scripts/web). The object:
  *
  *     title, unit ("samples" or "us"), rate (samples a second), roots (frames in front of
- *     functions), sides (names of the profile or, for a difference, of both), names, nodes
+ *     functions), sampled (the rate that errors of each side go by), sides (names of the profile
+ *     or, for a difference, of both), names, nodes
  *
  * nodes has, for each stack in the order of a walk from the root, the number of its name, how many
  * frames to go up from the one before to find its caller, and what it counts itself on each side.
@@ -99,6 +100,7 @@ static void print_page(FILE *out, const struct stacks *stacks, const struct view
     print_title(out, options, files, count);
     fprintf(out, "\"unit\":\"%s\",\n\"rate\":%.17g,\n\"roots\":%zu,\n", unit_name(options),
             options->rate, roots);
+    fprintf(out, "\"sampled\":[%.17g,%.17g],\n", side_rate(options, 0), side_rate(options, 1));
     print_sides(out, files, sides);
     print_names(out, stacks);
     print_nodes(out, stacks, sides);

@@ -61,16 +61,17 @@ function secondsOf(run, count) {
     return run.unit === "us" ? count / 1e6 : count / run.rate;
 }
 
-/* A share of the whole and its standard error, that of the binomial distribution. */
-function shareOf(run, count, all) {
+/* A share of the whole and its standard error, that of the binomial distribution of what was
+   sampled on its SIDE. */
+function shareOf(run, count, all, side = 0) {
     const share = all > 0 ? count / all : 0;
-    const samples = samplesOf(run, all);
+    const samples = samplesOf(run, all) * run.sampled[side] / run.rate;
     return {share, error: samples > 0 ? Math.sqrt(share * (1 - share) / samples) : 0};
 }
 
 /* How a share has changed; chance: it may as well be the same. */
 function changeOf(run, counts, all) {
-    const before = shareOf(run, counts[0], all[0]), after = shareOf(run, counts[1], all[1]);
+    const before = shareOf(run, counts[0], all[0], 0), after = shareOf(run, counts[1], all[1], 1);
     const change = after.share - before.share, error = Math.hypot(before.error, after.error);
     const larger = Math.max(before.share, after.share);
     return {
@@ -146,7 +147,7 @@ function withError(value, error, unit) {
 function countsRow(run, head, count, all) {
     const samples = samplesOf(run, count), share = shareOf(run, count, all);
     return row(head, [
-        withError(countText(samples), countText(Math.sqrt(samples)), ""),
+        withError(countText(samples), countText(Math.sqrt(samples * run.rate / run.sampled[0])), ""),
         withError(shareText(share.share), shareText(share.error), " %"),
         timeText(secondsOf(run, count)),
     ]);

@@ -225,7 +225,7 @@ function searchTell() {
     if (shown.matches !== null) {
         const {profile, top, side} = shown;
         const sums = matchedTotals(profile, top, shown.matches);
-        const share = shareOf(run, sums[side], profile.total[side][top]);
+        const share = shareOf(run, sums[side], profile.total[side][top], side);
         text = sums[side] > 0 ? `${shareText(share.share)} \u00b1 ${shareText(share.error)} %` : "none";
     }
     find("matched").textContent = text;

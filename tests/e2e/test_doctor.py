@@ -92,6 +92,10 @@ def test_refusals():
 def test_programs_that_load_nothing():
     is_found(doctor(program("work", "-static", name="work-static")), "program", "no", "linked statically")
     is_found(doctor("no-such-program"), "program", "no")
+    pipe = private_directory() / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, pipe.parent):
+        is_found(doctor(path), "program", "no", f"{path}: there is no such file")
     script = private_directory() / "script"
     script.write_text("#!/usr/bin/env x\n")
     is_found(doctor(script), "program", "ok", "script of /usr/bin/env")

@@ -11,7 +11,7 @@ import random
 import re
 import time
 
-from harness import bare, expect, main, private_directory, test, the_command
+from harness import Skip, bare, expect, main, private_directory, test, the_command
 from pages import (FRAMES, READY, browser, click, frame, frames, made, near_share, need_page, opened,
                    quiet, search, shares, text, total_of, under)
 from stacks import write
@@ -188,13 +188,19 @@ def dark_mode():
         quiet(page)
 
 
-@test
-def difference():
-    """Shares are compared, so a profile twice as long with the same shares has not changed."""
+@test(each=["of one rate", "of two rates"])
+def difference(rates):
+    """Shares are compared, so a profile twice as long with the same shares has not changed; errors are of samples."""
     before = {("main", "same"): 4000, ("main", "grown"): 1000, ("main", "shrunk"): 3000, ("main", "gone"): 2000}
     after = {("main", "same"): 8000, ("main", "grown"): 6000, ("main", "shrunk"): 3000, ("main", "new"): 3000}
     directory = private_directory()
     files = write(directory / "old.folded", before), write(directory / "new.folded", after)
+    for path, rate in zip(files, (1000, 250)) if rates == "of two rates" else ():
+        facts = f"bytes {path.stat().st_size}\nunit samples\nrate {rate}\nroots 1\n"
+        try:
+            os.setxattr(path, "user.selfsample", facts.encode())
+        except OSError as error:
+            raise Skip(f"no extended attributes here: {error}") from error
     made("--diff", *files, "-o", directory / "page.html")
     page = browser().page(directory / "page.html", ready=READY)
     drawn = {d[0]: d for d in frames(page)}
