@@ -17,11 +17,18 @@
 #include "../core/sys.h"
 #include "hooks.h"
 
-/* The calling thread's mask, as far as it is not what the kernel has. */
-static __thread __attribute__((tls_model("initial-exec"))) struct {
+/* A thread's mask, as far as it is not what the kernel has. */
+struct view {
     int signal;   /* ours when this was last looked at; 0: never */
     bool blocked; /* the app thinks that it is */
-} mine;
+};
+
+/* The calling thread's, and that of its child by vfork, which has this memory but a mask of its
+ * own. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    struct view own, child;
+    pid_t child_pid;
+} views;
 
 static struct {
     int (*pthread_sigmask)(int, const sigset_t *, sigset_t *);
@@ -51,6 +58,24 @@ static int our_signal(void)
     return __atomic_load_n(&session.timers.signal, __ATOMIC_ACQUIRE);
 }
 
+/* Of a child that has the app's memory, and signals of its own; 0: this is no such child. */
+static pid_t child_pid(void)
+{
+    pid_t pid = session_is_hushed(&session) ? 0 : (pid_t)sys0(SYS_getpid);
+    return pid != session.process_pid ? pid : 0;
+}
+
+static struct view *view_here(void)
+{
+    pid_t pid = child_pid();
+    if (pid == 0)
+        return &views.own;
+    if (views.child_pid != pid)
+        views.child = views.own;
+    views.child_pid = pid;
+    return &views.child;
+}
+
 static uint64_t mask_change(int how, uint64_t mask)
 {
     uint64_t before = 0;
@@ -58,44 +83,44 @@ static uint64_t mask_change(int how, uint64_t mask)
     return before;
 }
 
-/* Our signal is another than it was: the old one is the app's again, and as the app thinks. */
-static void catch_up(int signal)
+/* The view, once our signal is SIGNAL. The one that it was before is the app's again, and as the
+ * app thinks. */
+static struct view *catch_up(int signal)
 {
-    if (mine.signal == signal)
-        return;
-    if (mine.signal != 0 && mine.blocked)
-        mask_change(SIG_BLOCK, kernel_signal_bit(mine.signal));
-    mine.signal = signal;
-    mine.blocked = signal != 0 && (mask_change(SIG_UNBLOCK, kernel_signal_bit(signal)) &
-                                   kernel_signal_bit(signal)) != 0;
+    struct view *view = view_here();
+    if (view->signal == signal)
+        return view;
+    if (view->signal != 0 && view->blocked)
+        mask_change(SIG_BLOCK, kernel_signal_bit(view->signal));
+    view->signal = signal;
+    view->blocked = signal != 0 && (mask_change(SIG_UNBLOCK, kernel_signal_bit(signal)) &
+                                    kernel_signal_bit(signal)) != 0;
+    return view;
 }
 
 bool hooks_signals_blocked(void)
 {
     int signal = our_signal();
-    if (signal == 0 && mine.signal == 0)
-        return false;
-    catch_up(signal);
-    return mine.blocked;
+    return (signal != 0 || views.own.signal != 0) && catch_up(signal)->blocked;
 }
 
 void hooks_signals_begin(bool blocked)
 {
-    catch_up(our_signal());
-    mine.blocked |= blocked && mine.signal != 0;
+    struct view *view = catch_up(our_signal());
+    view->blocked |= blocked && view->signal != 0;
 }
 
 bool hooks_signals_make_true(void)
 {
     bool hides = hooks_signals_blocked();
     if (hides)
-        mask_change(SIG_BLOCK, kernel_signal_bit(mine.signal));
+        mask_change(SIG_BLOCK, kernel_signal_bit(view_here()->signal));
     return hides;
 }
 
 void hooks_signals_undo(void)
 {
-    mask_change(SIG_UNBLOCK, kernel_signal_bit(mine.signal));
+    mask_change(SIG_UNBLOCK, kernel_signal_bit(view_here()->signal));
 }
 
 /*
@@ -109,13 +134,14 @@ void hooks_signals_foreign(int signal, void *info, void *context)
     const siginfo_t *sent = info;
     uint64_t *mask = (uint64_t *)&((ucontext_t *)context)->uc_sigmask;
     pid_t pid = (pid_t)sys0(SYS_getpid);
-    if (mine.signal == signal && mine.blocked) {
+    struct view *view = view_here();
+    if (view->signal == signal && view->blocked) {
         if (signal == our_signal() && pid == session.app_pid)
             timers_change_signal(&session.timers, signal);
         int now = our_signal();
         uint64_t bit = now != 0 ? kernel_signal_bit(now) : 0;
-        mine.signal = now;
-        mine.blocked = now == signal || (*mask & bit) != 0;
+        view->signal = now;
+        view->blocked = now == signal || (*mask & bit) != 0;
         *mask = (*mask & ~bit) | kernel_signal_bit(signal);
     } else {
         kernel_sigaction_set(signal, KERNEL_SIGNAL_DEFAULT, 0, 0);
@@ -126,26 +152,27 @@ void hooks_signals_foreign(int signal, void *info, void *context)
         sys3(SYS_rt_sigqueueinfo, pid, signal, info);
 }
 
-/* What the app thinks of our signal after HOW with a set that HAD it or not. */
-static bool blocked_after(int how, bool had)
+/* What the app thinks of our signal, which WAS blocked or not, after HOW with a set that HAD it or
+ * not. */
+static bool blocked_after(bool was, int how, bool had)
 {
     if (how == SIG_BLOCK)
-        return mine.blocked || had;
-    return how == SIG_UNBLOCK ? mine.blocked && !had : had;
+        return was || had;
+    return how == SIG_UNBLOCK ? was && !had : had;
 }
 
 static int mask_hook(mask_function function, int how, const sigset_t *set, sigset_t *old)
 {
     int signal = our_signal();
-    if (signal == 0 && mine.signal == 0)
+    if (signal == 0 && views.own.signal == 0)
         return function(how, set, old);
-    catch_up(signal);
+    struct view *view = catch_up(signal);
     if (signal == 0)
         return function(how, set, old);
-    bool was = mine.blocked, will_be = was;
+    bool was = view->blocked, will_be = was;
     sigset_t without;
     if (set != NULL) {
-        will_be = blocked_after(how, sigismember(set, signal) == 1);
+        will_be = blocked_after(was, how, sigismember(set, signal) == 1);
         without = *set;
         if (how != SIG_UNBLOCK)
             sigdelset(&without, signal);
@@ -155,7 +182,7 @@ static int mask_hook(mask_function function, int how, const sigset_t *set, sigse
         return result;
     if (old != NULL && was)
         sigaddset(old, signal);
-    mine.blocked = will_be;
+    view->blocked = will_be;
     return 0;
 }
 
@@ -174,20 +201,22 @@ static bool is_our_handler(const void *handler)
     return handler == (void *)hooks_timer_signal;
 }
 
-/* The app sets what SIGNAL does: if it is ours, it gets it. */
-static void let_go(int signal, sighandler_t handler)
+/* The app sets what SIGNAL does: if it is ours, it gets it, unless it is as it seems to be anyway.
+ * Returns whether it still is ours. A child by vfork has actions of its own, and no timers. */
+static bool let_go(int signal, sighandler_t handler)
 {
-    if (signal > 0 && signal == our_signal() && handler != SIG_DFL)
+    if (signal <= 0 || signal != our_signal() || child_pid() != 0)
+        return false;
+    if (handler != SIG_DFL)
         timers_give_up_signal(&session.timers, signal);
+    return signal == our_signal();
 }
 
 /* It is as if nobody had set anything for our signal; whoever does gets it. */
 HOOK_EXPORT int sigaction(int signal, const struct sigaction *restrict action,
                           struct sigaction *restrict old)
 {
-    if (action != NULL)
-        let_go(signal, action->sa_handler);
-    if (signal > 0 && signal == our_signal())
+    if (action != NULL && let_go(signal, action->sa_handler))
         action = NULL;
     int result = REAL(sigaction)(signal, action, old);
     if (result == 0 && old != NULL && is_our_handler((const void *)old->sa_sigaction))
@@ -204,8 +233,7 @@ HOOK_EXPORT int sigaction(int signal, const struct sigaction *restrict action,
             errno = ENOSYS;                                                                        \
             return SIG_ERR;                                                                        \
         }                                                                                          \
-        let_go(signal, handler);                                                                   \
-        if (signal > 0 && signal == our_signal())                                                  \
+        if (let_go(signal, handler))                                                               \
             return SIG_DFL;                                                                        \
         sighandler_t old = function(signal, handler);                                              \
         return is_our_handler((const void *)old) ? SIG_DFL : old;                                  \
@@ -239,13 +267,14 @@ HOOK_EXPORT int siginterrupt(int signal, int interrupts)
     return function(signal, interrupts);
 }
 
-/* The old ways to change masks, of which libc's own come to no hook. */
+/* The old ways to change masks, of which libc's own come to no hook. The 32nd signal is libc's. */
+#define OLD_SIGNALS 31
 
 static sigset_t set_of(int mask)
 {
     sigset_t set;
     sigemptyset(&set);
-    for (int i = 0; i < 32; i++)
+    for (int i = 0; i < OLD_SIGNALS; i++)
         if (((unsigned)mask >> i & 1) != 0)
             sigaddset(&set, i + 1);
     return set;
@@ -254,7 +283,7 @@ static sigset_t set_of(int mask)
 static int mask_of(const sigset_t *set)
 {
     unsigned mask = 0;
-    for (int i = 0; i < 32; i++)
+    for (int i = 0; i < OLD_SIGNALS; i++)
         mask |= (unsigned)(sigismember(set, i + 1) == 1) << i;
     return (int)mask;
 }

@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""The hooks with arguments that are odd, at moments that are: the program sees what it sees without us."""
+
+import difflib
+
+from harness import bare, expect, main, near_ms, program, run, test
+
+
+@test(each=["perf", "timer"])
+def test_results_and_errors(engine):
+    without = bare(program("corners"))
+    with_us = run(program("corners"), options={"ENGINE": engine})
+    lines = [run.stdout.decode().splitlines() for run in (without, with_us)]
+    expect(len(lines[0]) > 300 and without.status == 0, f"{without}")
+    other = [line for line in difflib.unified_diff(*lines, lineterm="", n=1) if line[:3] not in ("---", "+++")]
+    expect(not other and with_us.status == 0, f"{other[:20]} {with_us}")
+
+
+@test(each=["perf", "timer"])
+def test_signals_of_a_child_in_our_memory(engine):
+    """A child of vfork that ignores all signals does not make us think that its parent does."""
+    result = run(program("corners"), "vfork", options={"ENGINE": engine, "UNIT": "us"})
+    found = sum(profile.sum_where(lambda stack: "after_vfork" in stack) for profile in result.profiles)
+    near_ms(found / 1000, 300, 20, f"after the child, {result}")
+
+
+main()
