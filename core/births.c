@@ -19,9 +19,11 @@
 #define LEAST_RING_BYTES   (16u * 1024)
 #define BIRTH_SPARE_BYTES  48u /* of each, for other records */
 
-/* A fork and a birth wait for each other so long, 20 ms. */
+/* A fork waits so long for births that have begun, 20 ms; a birth for forks, which may follow on
+ * each other all the time, a tenth of that. */
 #define OTHERS_PART_NS 50000u
-#define OTHERS_PARTS   400u
+#define BIRTHS_PARTS   400u
+#define FORKS_PARTS    40u
 
 #define DESCRIPTORS_ASKED 32u /* about so many are remembered */
 
@@ -55,7 +57,7 @@ static void pause_for_others(void)
  */
 static void opening_begin(struct session *session)
 {
-    for (unsigned i = 0; i < OTHERS_PARTS; i++) {
+    for (unsigned i = 0; i < FORKS_PARTS; i++) {
         __atomic_add_fetch(&session->births_opening, 1, __ATOMIC_SEQ_CST);
         if (!quiet_is_asked(&session->quiet))
             return;
@@ -72,7 +74,7 @@ static void opening_end(struct session *session)
 
 void session_wait_births(const struct session *session)
 {
-    for (unsigned i = 0; i < OTHERS_PARTS; i++) {
+    for (unsigned i = 0; i < BIRTHS_PARTS; i++) {
         if (__atomic_load_n(&session->births_opening, __ATOMIC_SEQ_CST) == 0)
             return;
         pause_for_others();
