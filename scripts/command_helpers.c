@@ -323,7 +323,7 @@ int helper_words_open(pid_t helper)
 bool helper_words_read(int fd, struct helper_words *words)
 {
     static char text[STATUS_BYTES];
-    char format[16], unit[16], had[8], paused[8];
+    char format[16], unit[16], had[8] = "", paused[8];
     uint64_t serial, end, look;
     ssize_t length = pread(fd, text, sizeof text - 1, 0);
     if (length <= 0)
@@ -337,7 +337,6 @@ bool helper_words_read(int fd, struct helper_words *words)
         value_copy(text, "unit", unit, sizeof unit) && number_copy(text, "rate", &words->rate_hz) &&
         number_copy(text, "roots", &words->roots) &&
         value_copy(text, "out", words->out, sizeof words->out) &&
-        value_copy(text, "out_is_had", had, sizeof had) &&
         number_copy(text, "samples", &words->samples) &&
         number_copy(text, "cpu_ns", &words->cpu_ns) &&
         value_copy(text, "paused", paused, sizeof paused) &&
@@ -351,6 +350,7 @@ bool helper_words_read(int fd, struct helper_words *words)
     words->look_fd = (long)look;
     words->is_folded = strcmp(format, "folded") == 0;
     words->is_us = strcmp(unit, "us") == 0;
+    value_copy(text, "out_is_had", had, sizeof had); /* older libraries do not say */
     words->out_is_had = strcmp(had, "yes") == 0;
     words->paused = strcmp(paused, "yes") == 0;
     return true;

@@ -149,10 +149,12 @@ void program_examine(const char *program)
 {
     char path[PATH_MAX], interpreter[PATH_MAX];
     struct stat status;
-    if (!path_search(program, path, sizeof path) || access(path, R_OK) != 0 ||
-        stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
-        finding(HEALTH_NO, "program", NULL, "%s: there is no such file, or it can't be read",
-                program);
+    if (!path_search(program, path, sizeof path)) {
+        finding(HEALTH_NO, "program", NULL, "%s: no such program in PATH", program);
+        return;
+    }
+    if (access(path, R_OK) != 0 || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
+        finding(HEALTH_NO, "program", NULL, "%s: there is no such file, or it can't be read", path);
         return;
     }
     const char *refusal = program_refusal(path);

@@ -91,7 +91,7 @@ def test_refusals():
 @test
 def test_programs_that_load_nothing():
     is_found(doctor(program("work", "-static", name="work-static")), "program", "no", "linked statically")
-    is_found(doctor("no-such-program"), "program", "no")
+    is_found(doctor("no-such-program"), "program", "no", "no such program in PATH")
     pipe = private_directory() / "pipe"
     os.mkfifo(pipe)
     for path in (pipe, pipe.parent):
