@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Programs under resource limits, in namespaces of their own, with rights that nothing may add to."""
 
+import contextlib
 import os
 import re
 import resource
 import shutil
+import signal
 from pathlib import Path
 
-from harness import (both, expect, library, main, measured, near_ms, need, need_root, private_directory,
-                     program, run, test, top_directory, wait_helper, wait_until)
+from harness import (Skip, both, expect, library, main, measured, near, near_ms, need, need_root,
+                     private_directory, program, run, test, top_directory, wait_helper, wait_until)
 
 MIB = 1 << 20
 
@@ -75,6 +77,43 @@ def test_data(engine):
     expect(result.status == 3, str(result))
     result.quiet()
     near_ms(result.profile.total() / 1000, 200, 15, "of CPU time")
+
+
+def make_memory_cgroup(limit_bytes):
+    """A cgroup of so much memory, of either version."""
+    for top, limit in ("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"):
+        group = Path(top) / f"selfsample-test-{os.getpid()}"
+        if not (Path(top) / "cgroup.procs").exists():
+            continue
+        with contextlib.suppress(OSError):
+            group.mkdir()
+            if (group / limit).exists():
+                (group / limit).write_text(str(limit_bytes))
+                for swap, value in ("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", limit_bytes):
+                    if (group / swap).exists():
+                        (group / swap).write_text(str(value))
+                return group
+            group.rmdir()
+    raise Skip("no cgroup with a limit of memory can be made")
+
+
+@test
+def test_memory_runs_out():
+    """The kernel ends every task that shares the memory, the helper among them: the last checkpoint is left."""
+    need_root()
+    group = make_memory_cgroup(64 * MIB)
+    try:
+        enter = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))  # noqa: E731
+        result = both(program("greedy"), 100, setup=enter)
+        expect(result.status == -signal.SIGKILL and not result.files(), str(result))
+        result.quiet()
+        result = both(program("greedy"), 2500, setup=enter, options={"CHECKPOINT": 1})
+        expect(result.status == -signal.SIGKILL, str(result))
+        measured(result.profile.total() > 500, str(result))
+        near(result.profile.share("before"), 1, 0.02, "share of what came before")
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), 5, "the cgroup is not empty")
+        group.rmdir()
 
 
 @test
