@@ -296,6 +296,9 @@ static void clock_conclude(struct run *run)
         least_ns = first_ns - session->cpu_at_start_ns - run->paused_cpu_ns;
     if (run->app_cpu_ns < least_ns && !run->collector.paused)
         run->app_cpu_ns = least_ns;
+    /* It was reaped, and what was read before would say that it is too short for a file. */
+    if (run->app_cpu_ns < session->period_ns && session_app_cpu_ns(session) == 0)
+        run->app_cpu_ns = 0;
 }
 
 static bool is_ended_by_seccomp(const struct session *session)

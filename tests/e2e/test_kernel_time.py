@@ -38,7 +38,9 @@ def test_short_children(who):
     result, all_us, user_us = worked("forks", 200, 4000, 75, user=who.user, options={"UNIT": "us"})
     children = sorted(result.profiles, key=lambda p: p.total())[:-1]  # the parent has more
     expect(len(result.profiles) <= 201, f"{len(result.profiles)} files")
-    measured(len(children) >= 180, f"{len(children)} of 200 files")
+    # Of a child that was reaped before the helper came to run, only samples tell.
+    least = 198 if who.sees_kernel else 190
+    measured(len(children) >= least, f"{len(children)} of 200 files")
     total_us = sum(p.total() for p in children)
     # They also have what ending them takes, some 5 %.
     near(total_us / all_us, 1.02, 0.08, "sum")
