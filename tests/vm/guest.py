@@ -3,8 +3,8 @@
 
 The programs are built when this file is read: on the host, for AArch64 by the cross compiler, where
 it is told to run none of its tests; the machine, which has the same files in the same places, finds
-them built. Where it is emulated its CPU time is counted in instructions, so what is measured depends on neither
-the host's speed nor its load.
+them built. Where it is emulated its CPU time is counted in instructions, so what is measured depends
+on neither the host's speed nor its load.
 """
 
 import re
@@ -165,8 +165,9 @@ def test_refused_by_the_level(who):
     """Plain kernels refuse nothing then."""
     result = run(BURNERS, THREADS, 600, user=who.user, options={"SUMMARY": "yes"})
     expect(result.status == 0 and result.stdout == b"joined\n", str(result))
-    expect(b"engine: timer (perf refused: Permission denied; `sysctl kernel.perf_event_paranoid=2`"
-           b" would allow it)" in result.stderr, str(result))
+    expect(b"engine: timer (perf refused: Permission denied (EACCES); "
+           b"`sysctl kernel.perf_event_paranoid=2` would allow it)" in result.stderr,
+           str(result.stderr))
     check_whole(result.profile)
     for i in range(THREADS):
         near(100 * result.profile.thread_share(f"burner-{i}"), 100 / THREADS, 3, f"thread {i}")

@@ -3,10 +3,12 @@
 
     kernel.py [--build] [NAME...]
 
-Unit tests as root, and as an ordinary user at each level of perf_event_paranoid, of which 3 is a patch
-of Debian's; then guest.py and end-to-end tests as root: they become an ordinary user by themselves.
-With NAMEs only files that have one of them in their label, as in root:unit/test_event. With
---build it only has them build, on the host, the programs that they run.
+Unit tests as root, and as an ordinary user at each level of perf_event_paranoid, of which 3 is a
+patch of Debian's; then guest.py and end-to-end tests as root: they become an ordinary user by
+themselves.
+With NAMEs only files that have one of them in their label, as in root:unit/test_event, and with
+e2e/test_exit.py:death only tests of such a name. With --build it only has them build, on the host,
+the programs that they run.
 
 What the files say is passed on: lines `ok NAME`, `not ok NAME why` and `skip NAME why` with the
 label in front of the name, all else as comments. Status 1 if anything failed.
@@ -49,20 +51,20 @@ def label(who, path):
     return f"{who.name}:{path.parent.name}/{path.name}"
 
 
-def start(path, user):
+def start(path, user, tests):
     """Starts a file, as an ordinary user or not; what it says, of whatever kind, can be read."""
     identity = dict(user=USER_ID, group=USER_ID, extra_groups=[]) if user else {}
-    return subprocess.Popen([path], cwd="/tmp", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, start_new_session=True, text=True,
-                            errors="replace", **identity)
+    return subprocess.Popen([path, *tests], cwd="/tmp", stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            errors="replace", start_new_session=True, **identity)
 
 
-def run_file(who, path):
+def run_file(who, path, tests):
     """Runs one and passes on what it says; returns whether nothing failed."""
     name = label(who, path)
     began = time.monotonic()
     bad = False
-    with start(path, who.user) as process:
+    with start(path, who.user, tests) as process:
         limit = threading.Timer(LIMIT_S, os.killpg, (process.pid, signal.SIGKILL))
         limit.start()
         for line in process.stdout:
@@ -92,23 +94,30 @@ def build(path):
 
 
 def run_files(files):
-    """Whole runs know of an ordinary user without perf events, but where they ask for them: to others
-    the level is that of other kernels."""
+    """The level of whole runs that set none is that of plain kernels: they count on perf events for
+    ordinary users."""
     good = True
     PARANOID.write_text("2")
-    for who, path in files:
+    for who, path, tests in files:
         with who.active():
-            good &= run_file(who, path)
+            good &= run_file(who, path, tests)
     return good
 
 
+def chosen(who, path, names):
+    """The names of tests that are wanted of a file, none for all; None: the file is not wanted."""
+    parts = [name.partition(".py:") for name in names]
+    tests = [test for part, colon, test in parts if f"{part}{colon[:-1]}" in label(who, path)]
+    return None if not tests else [] if "" in tests else tests
+
+
 def main():
-    wanted = [argument for argument in sys.argv[1:] if argument != "--build"] or [""]
-    files = [(who, path) for who in (*EVERYONE, LEVEL_3)
-             for path in (UNIT if who.user else UNIT + WHOLE_RUNS)
-             if any(part in label(who, path) for part in wanted)]
+    names = [argument for argument in sys.argv[1:] if argument != "--build"] or [""]
+    files = [(who, path, chosen(who, path, names)) for who in (*EVERYONE, LEVEL_3)
+             for path in (UNIT if who.user else UNIT + WHOLE_RUNS)]
+    files = [file for file in files if file[2] is not None]
     if "--build" in sys.argv:
-        for _, path in files:
+        for _, path, _ in files:
             if path in WHOLE_RUNS:
                 build(path)
     else:
