@@ -6,7 +6,7 @@ VM_ROOT := $(B)/vm-root
 check-vm: all unit
 	$(Q)$(MAKE) --no-print-directory $(VM_ROOT)/done || { test $$? -eq 2 && test -e $(VM_ROOT)/absent; }
 	$(Q)test ! -e $(VM_ROOT)/done || VM_ROOT=$(abspath $(VM_ROOT)) TESTS='$(T)' B=$(B) CC='$(CC)' \
-	    $(PYTHON) scripts/run-tests --timeout 3600 tests/vm/test_amd64
+	    $(PYTHON) scripts/run-tests --timeout 7200 tests/vm/test_amd64
 
 $(VM_ROOT)/done: scripts/vm-root scripts/unpack-root
 	$(Q)rm -rf $(VM_ROOT)

@@ -88,7 +88,8 @@ ALL = (
     Environment("root"),
     Environment("user, perf_event_paranoid 1", user=True, level=1),
     Environment("user, perf_event_paranoid 2", **USER_2),
-    Environment("user, perf_event_paranoid 3", engine=None, user=True, level=3, kernel=False),
+    Environment("user, perf_event_paranoid 3", engine=None, user=True, level=3, kernel=False,
+                off=TIMER["off"]),
     *(Environment(f"perf_event_open refused: {error}", **TIMER, says=f"perf refused: {text}",
                   launcher=refused(error, "perf_event_open"))
       for error, text in (("EPERM", "Operation not permitted"), ("EACCES", "Permission denied"),

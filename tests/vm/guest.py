@@ -3,8 +3,8 @@
 
 The programs are built when this file is read: on the host, for AArch64 by the cross compiler, where
 it is told to run none of its tests; the machine, which has the same files in the same places, finds
-them built. Where it is emulated its CPU time is counted in instructions, so what is measured depends
-on neither the host's speed nor its load.
+them built. Where it is emulated its CPU time is counted in instructions, so what is measured
+depends on neither the host's speed nor its load.
 """
 
 import re

@@ -6,9 +6,9 @@
 Unit tests as root, and as an ordinary user at each level of perf_event_paranoid, of which 3 is a
 patch of Debian's; then guest.py and end-to-end tests as root: they become an ordinary user by
 themselves.
-With NAMEs only files that have one of them in their label, as in root:unit/test_event, and with
-e2e/test_exit.py:death only tests of such a name. With --build it only has them build, on the host,
-the programs that they run.
+NAMEs choose others than EVERYDAY's: files that have one of them in their label, as in
+root:unit/test_event, and of e2e/test_exit.py:death only tests of such a name. With --build it only
+has them build, on the host, the programs that they run.
 
 What the files say is passed on: lines `ok NAME`, `not ok NAME why` and `skip NAME why` with the
 label in front of the name, all else as comments. Status 1 if anything failed.
@@ -41,10 +41,19 @@ UNIT = [BUILD / "unit" / f"test_{name}" for name in (
     "proc_maps", "proc_tasks", "process_watch", "quiet", "requests", "ring", "ring_writer",
     "seccomp_filter", "series", "session", "stack_frames", "status", "task_status", "teller",
     "thread_ends", "threads", "threads_clocks", "threads_rings", "timers", "unwind", "writing")]
-WHOLE_RUNS = [TESTS / "vm" / "guest.py"] + [TESTS / "e2e" / f"test_{name}.py" for name in (
-    "api", "command", "control", "credentials", "dlopen", "empty", "environments", "exit", "facts",
-    "fork", "helper_lost", "helper_thread", "limits", "many_threads", "notice", "output", "rates",
-    "seccomp", "stacks", "threads", "timer", "tracers")]
+WHOLE_RUNS = [TESTS / "vm" / "guest.py", *sorted((TESTS / "e2e").glob("test_*.py"))]
+# What is run unless something else is asked for: end-to-end tests of what the kernel decides,
+# without those that make processes by the hundred, measure costs or compile, for which one emulated
+# processor is too slow.
+EVERYDAY = ["unit/test_", "vm/guest.py", "e2e/test_stacks.py:signal_stack", *(
+    f"e2e/test_credentials.py:{name}" for name in (
+        "followed", "raw_calls", "lands", "taken_name", "series", "checkpoint", "kept_the_name",
+        "stopped_helper", "real_launchers", "ordinary_user")), *(
+    f"e2e/test_environments.py:{name}" for name in (
+        "[root]", "paranoid", "refused", "RLIMIT", "no /proc", "read-only", "namespace")), *(
+    f"e2e/test_exit.py:{name}" for name in (
+        "end[", "file_is_there", "reaper", "death", "among_burning", "handlers", "helper_killed",
+        "process_group", "namespace"))]
 
 
 def label(who, path):
@@ -112,7 +121,7 @@ def chosen(who, path, names):
 
 
 def main():
-    names = [argument for argument in sys.argv[1:] if argument != "--build"] or [""]
+    names = [argument for argument in sys.argv[1:] if argument != "--build"] or EVERYDAY
     files = [(who, path, chosen(who, path, names)) for who in (*EVERYONE, LEVEL_3)
              for path in (UNIT if who.user else UNIT + WHOLE_RUNS)]
     files = [file for file in files if file[2] is not None]
