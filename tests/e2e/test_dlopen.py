@@ -5,8 +5,8 @@ import os
 import shutil
 
 from folded import has_path
-from harness import (Skip, at_scale, both, expect, main, measured, near, need_root, private_directory, program, run,
-                     shared, test)
+from harness import (Skip, at_scale, both, expect, main, measured, near, need_kernel_samples, need_root,
+                     private_directory, program, run, shared, test)
 
 
 def plugin():
@@ -51,6 +51,7 @@ def swapped(name, reverse):
 @test
 def test_two_libraries_at_one_address():
     """5000 times in turn: each sample has the names of its own moment, though both are gone."""
+    need_kernel_samples()
     result = run(program("swaps"), swapped("first", False), swapped("second", True), 2500, 200,
                  100, timeout=120)
     if result.status == 77:
