@@ -141,5 +141,5 @@ bool nap_until_asked(struct session *session)
     } while (!over && found == FOUND_NOTHING && helper_wakes(&session->helper) == wakes &&
              sys_clock_ns(CLOCK_MONOTONIC) < end_ns);
     return (over || found == FOUND_EXEC) && found != FOUND_SAMPLE && !is_awaited(session) &&
-           (found == FOUND_EXEC || !has_unseen_time(session));
+           !has_unseen_time(session);
 }

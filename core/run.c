@@ -264,6 +264,18 @@ static void clock_read(struct run *run)
     collector_note_clock(&run->collector, run->app_cpu_ns);
 }
 
+/* What the thread that exec'd has noted is its last word, as others have theirs at their ends. */
+static void noted_clocks_take(struct run *run)
+{
+    const struct session *session = run->session;
+    uint64_t cpu_ns = __atomic_load_n(&session->exec_cpu_ns, __ATOMIC_ACQUIRE);
+    clock_set(run, cpu_ns);
+    struct thread *thread =
+        cpu_ns != 0 ? threads_find(&run->collector.threads, session->exec_tid) : NULL;
+    if (thread != NULL)
+        thread->end_cpu_ns = session->exec_tid_ns;
+}
+
 /*
  * After an exec the process has one thread: by now the next program has used no more than the time
  * that has passed, and may have used less. What the program noted before is short of what its
@@ -276,7 +288,7 @@ static void accounts_close(struct run *run)
     struct session *session = run->session;
     uint64_t late_ns = 0;
     if (collector->exec_seen) {
-        clock_set(run, __atomic_load_n(&session->exec_cpu_ns, __ATOMIC_RELAXED));
+        noted_clocks_take(run);
         if (collector->exec_ns == 0)
             return;
         late_ns = sys_clock_ns(CLOCK_MONOTONIC) - collector->exec_ns;

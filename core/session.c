@@ -239,9 +239,12 @@ int session_start(struct session *session, char *const *environment)
 
 void session_note_exec(struct session *session)
 {
-    if (session_is_mine(session))
-        __atomic_store_n(&session->exec_cpu_ns, sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
-                         __ATOMIC_RELAXED);
+    if (!session_is_mine(session))
+        return;
+    session->exec_tid = (pid_t)sys0(SYS_gettid);
+    session->exec_tid_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    __atomic_store_n(&session->exec_cpu_ns, sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+                     __ATOMIC_RELEASE);
 }
 
 /* Makes the words that both sides share ready for another session. */

@@ -92,6 +92,8 @@ struct session {
     uint32_t births_opening; /* threads with a descriptor that no slot tells of yet */
     uint32_t follow_asked;   /* how often it has changed credentials */
     uint64_t exec_cpu_ns;    /* the process's CPU clock when it was last about to exec; 0: never */
+    pid_t exec_tid;          /* the thread that was */
+    uint64_t exec_tid_ns;    /* its CPU clock */
     struct undumping undumping;
 
     /* said by both */
@@ -141,7 +143,7 @@ void session_abandon(struct session *session, struct quiet_fork fork);
  * copied its memory, and once the session is hushed. */
 bool session_is_mine(const struct session *session);
 
-/* Before an exec: the clock goes on in the next program. */
+/* Before an exec by the calling thread: clocks go on in the next program. */
 void session_note_exec(struct session *session);
 
 /* Has the app entered seccomp, so that no system call of ours may be made in its threads? */

@@ -51,6 +51,15 @@ def test_short_children(who):
 
 
 @test
+def test_short_children_that_exec():
+    """Their clocks go on in the next program: what they noted before counts."""
+    result, all_us, _ = worked("execs", 100, 3000, 90, options={**NO_FRAMES, "ONLY": "kernelwork"})
+    children = sorted(result.profiles, key=lambda p: p.total())[:-1]
+    measured(len(children) >= 95, f"{len(children)} of 100 files")
+    near(sum(p.total() for p in children) / all_us, 1.02, 0.1, "sum")
+
+
+@test
 def test_one_long_life():
     result, all_us, user_us = worked("calls", 1, 2000000, 75, options=NO_FRAMES)
     profile = result.profile

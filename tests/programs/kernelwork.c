@@ -1,15 +1,16 @@
 /*
  * Work that is argv[4] percent the kernel's, in in_kernel(), and for the rest in_user()'s, which
  * makes no calls: in turns of 100 us of CPU time. Lives of argv[3] us each, argv[2] of them one
- * after the other: argv[1] is "forks" (children that leave by _exit), "threads" or "calls" (of the
- * first thread). Writes into the file argv[5] how many us of CPU time the lives have had in all,
- * and how many of these in in_user().
+ * after the other: argv[1] is "forks" (children that leave by _exit), "execs" (children that then
+ * execute `true`), "threads" or "calls" (of the first thread). Writes into the file argv[5] how
+ * many us of CPU time the lives have had in all, and how many of these in in_user().
  * Build: -pthread
  */
 #include "burn.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -73,14 +74,16 @@ static void *body(void *unused)
     return unused;
 }
 
-static int live_forked(void)
+static int live_forked(bool execs)
 {
     int status;
     pid_t pid = fork();
 
     if (pid == 0) {
         live();
-        _exit(0);
+        if (execs)
+            execl("/bin/true", "true", (char *)NULL);
+        _exit(execs);
     }
     return waitpid(pid, &status, 0) != pid || status != 0;
 }
@@ -94,8 +97,8 @@ static int live_threaded(void)
 
 static int live_once(const char *how)
 {
-    if (strcmp(how, "forks") == 0)
-        return live_forked();
+    if (strcmp(how, "forks") == 0 || strcmp(how, "execs") == 0)
+        return live_forked(how[0] == 'e');
     if (strcmp(how, "threads") == 0)
         return live_threaded();
     live();

@@ -73,7 +73,8 @@ TEST(the_clock_before_an_exec_is_the_processs_own)
     CHECK_I64(status_of(child), 0);
     CHECK_U64(session.exec_cpu_ns, 0);
     session_note_exec(&session);
-    CHECK(session.exec_cpu_ns != 0);
+    CHECK(session.exec_cpu_ns != 0 && session.exec_tid_ns != 0);
+    CHECK_I64(session.exec_tid, getpid());
 }
 
 TEST(a_hushed_session_is_nobodys)
