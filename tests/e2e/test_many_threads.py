@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from harness import (EVERYONE, USER_MEMLOCK_BYTES, both, check_sum, expect, main, measured, near,
-                     near_ms, program, run, test)
+                     near_ms, need_kernel_samples, program, run, test)
 
 # What a user may lock, and what the smallest ring takes of it.
 GRANTED_KB = int(Path("/proc/sys/kernel/perf_event_mlock_kb").read_text())
@@ -52,6 +52,7 @@ def test_a_thousand_threads_with_little_locked_memory():
 
 @test
 def test_ten_thousand_short_threads():
+    need_kernel_samples()
     result = both(program("births"), 10000, 100, "burnt", options={"UNIT": "us"}, timeout=100)
     profile = result.profile
     expect(b"pile up" not in result.stdout, f"{result.stdout!r}")
