@@ -38,12 +38,13 @@ def test_short_children(who):
     result, all_us, user_us = worked("forks", 200, 4000, 75, user=who.user, options={"UNIT": "us"})
     children = sorted(result.profiles, key=lambda p: p.total())[:-1]  # the parent has more
     expect(len(result.profiles) <= 201, f"{len(result.profiles)} files")
-    # Of a child that was reaped before the helper came to run, only samples tell.
-    least = 198 if who.sees_kernel else 190
+    # Of a child that was reaped before the helper came to run, which a busy machine keeps it from,
+    # only samples tell. If these were all that does it would be 125 files, and 0.77 of the time.
+    least = 195 if who.sees_kernel else 165
     measured(len(children) >= least, f"{len(children)} of 200 files")
     total_us = sum(p.total() for p in children)
     # They also have what ending them takes, some 5 %.
-    near(total_us / all_us, 1.02, 0.08, "sum")
+    near(total_us / all_us, 0.98, 0.12, "sum")
     near(sum(map(user_us_of, children)) / all_us, user_us / all_us, 0.05, "in_user")
     if not who.sees_kernel:
         unseen_us = sum(p.unseen() for p in children)
