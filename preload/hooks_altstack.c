@@ -31,6 +31,15 @@ static void note(bool small)
     timers_spare(&session.timers, tid, small);
 }
 
+/* Can the kernel read STACK? It looks at a set of signals before it finds that there is no such way
+ * to change the mask. */
+static bool is_readable(const stack_t *stack)
+{
+    const uint8_t *first = (const uint8_t *)stack, *last = (const uint8_t *)(stack + 1) - 8;
+    return sys4(SYS_rt_sigprocmask, -1, first, NULL, 8) != -EFAULT &&
+           sys4(SYS_rt_sigprocmask, -1, last, NULL, 8) != -EFAULT;
+}
+
 HOOK_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 {
     static int (*real)(const stack_t *restrict, stack_t *restrict);
@@ -38,7 +47,7 @@ HOOK_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old
         errno = ENOSYS;
         return -1;
     }
-    if (stack == NULL || !is_concerned())
+    if (stack == NULL || !is_concerned() || !is_readable(stack))
         return real(stack, old);
     bool had = has_small, small = small_stack_is(&session.timers.small_stacks, stack);
     if (small && !had) /* before it is in use */

@@ -181,6 +181,26 @@ static void actions(void)
     SAY(sigset(SIGRTMAX, SIG_DFL));
 }
 
+static void alternate_stacks(void)
+{
+    static char room[65536];
+    stack_t old, small = {.ss_sp = room, .ss_size = 64}, large = {.ss_sp = room, .ss_size = 65536};
+    const stack_t unknown = {.ss_sp = room, .ss_size = sizeof room, .ss_flags = 77};
+    const stack_t none = {.ss_flags = SS_DISABLE};
+    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(page + 4096, 4096, PROT_NONE);
+    SAY(sigaltstack(NULL, NULL));
+    SAY(sigaltstack(nowhere, NULL));
+    SAY(sigaltstack((stack_t *)(page + 4096 - 8), &old));
+    SAY(sigaltstack(NULL, nowhere));
+    SAY(sigaltstack(&small, NULL));
+    SAY(sigaltstack(&unknown, NULL));
+    SAY(sigaltstack(&large, nowhere));
+    SAY(sigaltstack(&none, &old));
+    printf("flags %d, %zu bytes\n", old.ss_flags, old.ss_size);
+    munmap(page, 8192);
+}
+
 static void signals_that_are_waited_for(void)
 {
     const struct timespec no_time = {0, 0}, little = {0, 30000000}, before = {-1, 0},
@@ -540,6 +560,7 @@ int main(int argc, char **argv)
                  {"interrupted", waits_that_are_interrupted},
                  {"masks", masks},
                  {"actions", actions},
+                 {"stacks", alternate_stacks},
                  {"waited", signals_that_are_waited_for},
                  {"programs", programs},
                  {"spawns", spawns},
