@@ -19,8 +19,8 @@
 #define LEAST_RING_BYTES   (16u * 1024)
 #define BIRTH_SPARE_BYTES  48u /* of each, for other records */
 
-/* A fork waits so long for births that have begun, 20 ms; a birth for forks, which may follow on
- * each other all the time, a tenth of that. */
+/* A fork waits so long for births that have begun, 20 ms and, as sleeps are late, up to 45; a birth
+ * for forks, which may follow on each other all the time, a tenth of that. */
 #define OTHERS_PART_NS 50000u
 #define BIRTHS_PARTS   400u
 #define FORKS_PARTS    40u
