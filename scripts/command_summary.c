@@ -225,12 +225,16 @@ static void tell_picture(const struct reports *reports, const struct report *con
         length += (size_t)snprintf(told + length, sizeof told - length, " %s", options[i]);
     if (list[0]->part_count > 1)
         snprintf(told + length, sizeof told - length, " --sum");
+    /* Not over a profile, whatever its name. */
+    bool is_taken =
+        strstr(words, "selfsample.html") != NULL || strstr(words, "selfsample.svg") != NULL;
+    const char *picture = is_taken ? "picture" : "selfsample";
     if (has_page)
-        tell("for a picture%s: %s flamegraph%s %s > selfsample.html", of, own, told, words);
+        tell("for a picture%s: %s flamegraph%s %s > %s.html", of, own, told, words, picture);
     else if (is_pprof)
         tell("for a picture%s: go tool pprof -http=: %s", of, words);
     else
-        tell("for a picture%s: %s %s > selfsample.svg", of, picture_maker(), words);
+        tell("for a picture%s: %s %s > %s.svg", of, picture_maker(), words, picture);
 }
 
 static void tell_file(const struct report *report)

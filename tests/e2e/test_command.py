@@ -280,6 +280,13 @@ def test_hint_has_what_the_file_does_not_tell(case):
     expect(f" at {rate[1] if rate else 999} Hz; " in text, text)
 
 
+@test(each=["selfsample.html", "selfsample.svg"])
+def test_hint_is_not_to_write_over_the_profile(name):
+    text = selfsample("-o", name, program("split"), 100).stderr.decode()
+    hint = re.search(r"for a picture: .* (\S+) > (\S+)", text)
+    expect(hint and hint[1] == name and hint[2] != name, text)
+
+
 @test
 def test_processes_of_different_rates():
     """A table of all has each process's CPU time, since the files say what their counts are; else it is told."""
