@@ -308,9 +308,14 @@ static void clock_conclude(struct run *run)
         least_ns = first_ns - session->cpu_at_start_ns - run->paused_cpu_ns;
     if (run->app_cpu_ns < least_ns && !run->collector.paused)
         run->app_cpu_ns = least_ns;
-    /* It was reaped, and what was read before would say that it is too short for a file. */
-    if (run->app_cpu_ns < session->period_ns && session_app_cpu_ns(session) == 0)
+    if (session_app_cpu_ns(session) != 0)
+        return;
+    /* It was reaped: what was read before may be old. It is not to say that the process is too
+     * short for a file, nor less than the samples weigh. */
+    if (run->app_cpu_ns < session->period_ns)
         run->app_cpu_ns = 0;
+    else if (run->app_cpu_ns < run->collector.profile.weight_ns)
+        run->app_cpu_ns = run->collector.profile.weight_ns;
 }
 
 static bool is_ended_by_seccomp(const struct session *session)

@@ -264,6 +264,15 @@ def test_summary(who):
     expect("flamegraph" in text, f"no next command in: {text}")
 
 
+@test
+def test_clock_of_who_was_reaped_at_once():
+    """Nobody can ask for it then, and what the helper read last may be old."""
+    for _ in range(8):
+        text = selfsample("nice", "-n", "19", program("leave"), 140, "_exit").stderr.decode()
+        share = re.search(r"CPU time seen, ([0-9.]+) % of", text)
+        measured(share and float(share[1]) < 103, text)
+
+
 HINTS = [((), ""), (("-u", "us"), " --unit=us"), (("-r", "5000"), " --rate=5000"),
          (("-t", "none", "-u", "us", "-r", "100"), " --roots=0 --unit=us --rate=100")]
 
