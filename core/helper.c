@@ -19,8 +19,6 @@
 #include "proc_tasks.h"
 #include "sys.h"
 
-#define HELPER_NAME      "selfsample"
-#define FORMER_MAX       16                 /* a bound; there is hardly more than one */
 #define STACK_BYTES      (6u * 1024 * 1024) /* touched as used; demanglers recurse */
 #define GUARD_BYTES      ARCH_PAGE_BYTES_MOST
 #define MEMORY_BYTES     (GUARD_BYTES + STACK_BYTES + ARCH_TLS_BELOW_BYTES + ARCH_TLS_ABOVE_BYTES)
@@ -424,35 +422,9 @@ bool helper_is_child(const struct helper *helper)
            sys5(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT | __WCLONE, NULL) == 0;
 }
 
-/* An ended child that can be waited for as one of ours can; it stays. 0: none. */
-static pid_t clone_child_ended(void)
+void helper_nudge(struct helper *helper)
 {
-    siginfo_t info = {.si_signo = 0};
-    if (sys5(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WCLONE, NULL) != 0)
-        return 0;
-    return info.si_pid;
-}
-
-static bool is_named_as_ours(pid_t pid)
-{
-    char path[PROC_PATH_BYTES], name[sizeof HELPER_NAME];
-    proc_path(path, pid, "/comm");
-    int fd = sys_open(path, O_RDONLY, 0);
-    if (fd < 0)
-        return false;
-    long bytes = sys_read(fd, name, sizeof name);
-    sys_close(fd);
-    return bytes == sizeof name && __builtin_memcmp(name, HELPER_NAME "\n", sizeof name) == 0;
-}
-
-void helper_reap_former(void)
-{
-    for (int i = 0; i < FORMER_MAX; i++) {
-        pid_t pid = clone_child_ended();
-        if (pid <= 0 || !is_named_as_ours(pid))
-            return;
-        sys4(SYS_wait4, pid, NULL, __WCLONE | WNOHANG, NULL);
-    }
+    sys3(SYS_futex, &helper->wakes, FUTEX_WAKE, 1);
 }
 
 void helper_sleep(struct helper *helper, uint32_t wakes, uint64_t timeout_ns)

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define HELPER_NAME          "selfsample" /* of its task */
 #define HELPER_STUCK_SECONDS 30u
 #define HELPER_LAST_SECONDS  10u
 
@@ -82,6 +83,9 @@ void helper_wait_apart(struct helper *helper);
 /* From the app: makes the helper look up. */
 void helper_wake(struct helper *helper);
 
+/* From the app: ends a helper_sleep under way, without being counted. */
+void helper_nudge(struct helper *helper);
+
 /* From the app: waits until the helper has ended, at the most TIMEOUT_NS. True if it has. */
 bool helper_wait_end(struct helper *helper, uint64_t timeout_ns);
 
@@ -98,10 +102,6 @@ void helper_free(struct helper *helper);
 /* In a forked child, of its copy: makes it ready for another start. A child of a paused process is
  * paused. */
 void helper_forked(struct helper *copy);
-
-/* Takes leave of the helpers of programs that this process was before an exec: nobody else would.
- * For a thread of the app; never waits. */
-void helper_reap_former(void);
 
 /*
  * Signals that users may send to a helper that is apart. SIGUSR1: a snapshot now; with a value

@@ -8,9 +8,9 @@
 #include "ring.h"
 #include "sys.h"
 
-#define NAP_NS_MAX      1000000u /* then it looks at the rings again */
-#define NAP_NS_UNPOSTED 100000u  /* the same until the first thread has posted its event */
-#define NAP_NS_LONGEST  4000000u
+#define NAP_NS_MAX     1000000u /* then it looks at the rings again */
+#define NAP_NS_SHORT   100000u  /* the same until the first thread has posted its event, or execs */
+#define NAP_NS_LONGEST 4000000u
 
 static bool is_over(const struct session *session)
 {
@@ -34,12 +34,14 @@ static uint64_t ring_patience_ns(const struct birth *birth)
     return birth->period_ns * records / 2;
 }
 
-/* How long all rings bear that nobody reads them: half of the time that fills them. */
-static uint64_t patience_ns(const struct mailbox *mailbox)
+/* How long all rings bear that nobody reads them: half of the time that fills them. Whoever execs
+ * is waited for in the next program. */
+static uint64_t patience_ns(const struct session *session)
 {
+    const struct mailbox *mailbox = &session->mailbox;
     uint64_t least_ns = NAP_NS_MAX, ns;
-    if (__atomic_load_n(&mailbox->unread, __ATOMIC_SEQ_CST) == 0)
-        return NAP_NS_UNPOSTED;
+    if (__atomic_load_n(&mailbox->unread, __ATOMIC_SEQ_CST) == 0 || session_exec_is_near(session))
+        return NAP_NS_SHORT;
     for (uint32_t i = 0; i < mailbox_used(mailbox); i++) {
         const struct birth *birth = birth_with_ring(mailbox, i);
         if (birth != NULL && (ns = ring_patience_ns(birth)) < least_ns)
@@ -121,7 +123,7 @@ static void doze(struct session *session, uint32_t wakes)
     struct helper *helper = &session->helper;
     uint64_t start_ns = sys_clock_ns(CLOCK_MONOTONIC), now_ns = start_ns, ns;
     while (!is_over(session) && helper_wakes(helper) == wakes &&
-           now_ns - start_ns < (ns = patience_ns(&session->mailbox))) {
+           now_ns - start_ns < (ns = patience_ns(session))) {
         helper_sleep(helper, wakes, ns - (now_ns - start_ns));
         now_ns = sys_clock_ns(CLOCK_MONOTONIC);
     }

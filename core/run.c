@@ -175,8 +175,8 @@ static uint64_t sleep_ns(const struct run *run)
     if (ns > SLEEP_NS_WATCHING && has_watches(threads))
         ns = SLEEP_NS_WATCHING;
     if (ns > SLEEP_NS_MAX)
-        return SLEEP_NS_MAX;
-    return ns < SLEEP_NS_MIN ? SLEEP_NS_MIN : ns;
+        ns = SLEEP_NS_MAX;
+    return ns < SLEEP_NS_MIN || session_exec_is_near(run->session) ? SLEEP_NS_MIN : ns;
 }
 
 static void look_take(struct run *run)

@@ -62,6 +62,7 @@ static const int early_calls[] = {
     SYS_timer_delete,
     SYS_sched_yield,
     SYS_sigaltstack,
+    SYS_rt_sigtimedwait,
     SYS_rt_sigqueueinfo,
     SYS_rt_tgsigqueueinfo,
 };

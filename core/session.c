@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 
 #include "engine.h"
+#include "former.h"
 #include "message.h"
 #include "number_file.h"
 #include "pattern.h"
@@ -14,6 +15,7 @@
 #include "task_status.h"
 #include "text.h"
 
+#define EXEC_NEAR_NS     20000000u /* then it has failed, or been seen */
 #define QUIET_WAIT_NS    20000000u
 #define STUCK_NS         3000000000u
 #define END_WAIT_NS      10000000000u
@@ -170,14 +172,21 @@ static bool inherited_filters_kill(struct session *session)
     static char text[TASK_STATUS_BYTES];
     struct task_status own;
     if (session->filters_tried)
-        return false;
+        return session->filters_kill;
     session->filters_tried = true;
     int fd = sys_open("/proc/self/status", O_RDONLY, 0);
     if (fd < 0)
         return false;
     int error = task_status_read(&own, fd, text);
     sys_close(fd);
-    return error == 0 && own.seccomp_mode != 0 && seccomp_filter_inherited_kills();
+    session->filters_kill = error == 0 && own.seccomp_mode != 0 && seccomp_filter_inherited_kills();
+    return session->filters_kill;
+}
+
+void session_await_former(struct session *session)
+{
+    if (!inherited_filters_kill(session))
+        former_await();
 }
 
 /* What the kernel grants, and what there is in this process already: nothing in a child that was
@@ -195,7 +204,6 @@ static int surroundings_ask(struct session *session)
         session->paranoid = number_file_read_signed("/proc/sys/kernel/perf_event_paranoid", 2);
     if (session->traits.kernel_refusal != 0)
         kernel_refusal_tell(session);
-    helper_reap_former();
     session->had_threads = has_other_threads();
     return 0;
 }
@@ -237,12 +245,23 @@ int session_start(struct session *session, char *const *environment)
     return 0;
 }
 
+bool session_exec_is_near(const struct session *session)
+{
+    uint64_t asked_ns = __atomic_load_n(&session->exec_asked_ns, __ATOMIC_SEQ_CST);
+    return asked_ns != 0 && sys_clock_ns(CLOCK_MONOTONIC) - asked_ns < EXEC_NEAR_NS;
+}
+
 void session_note_exec(struct session *session)
 {
     if (!session_is_mine(session))
         return;
     session->exec_tid = (pid_t)sys0(SYS_gettid);
     session->exec_tid_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    __atomic_store_n(&session->exec_asked_ns, sys_clock_ns(CLOCK_MONOTONIC), __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&session->sleeps_long, __ATOMIC_SEQ_CST) != 0)
+        helper_wake(&session->helper);
+    else
+        helper_nudge(&session->helper);
     __atomic_store_n(&session->exec_cpu_ns, sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID),
                      __ATOMIC_RELEASE);
 }
@@ -256,7 +275,7 @@ static void forget(struct session *session)
     session->finish_wanted = session->progress = 0;
     session->follow_asked = session->follow_answered = 0;
     if (session->exec_cpu_ns != 0)
-        session->exec_cpu_ns = 0;
+        session->exec_cpu_ns = session->exec_asked_ns = 0;
     if (session->notice[0] != '\0') /* what is not written to need not be copied in a child */
         session->notice[0] = '\0';
     session->paused = 0;
@@ -333,7 +352,7 @@ void session_end(struct session *session)
     if (!session_is_mine(session) || !helper_is_child(&session->helper))
         return;
     finish(session, SESSION_ENDS);
-    helper_reap_former();
+    former_reap();
     session->app_pid = 0;
 }
 

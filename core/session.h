@@ -80,6 +80,7 @@ struct session {
     pid_t first_tid;     /* of the thread that started it */
     bool given_up;       /* its helper is stuck, and lives on in this memory */
     bool filters_tried;  /* seccomp filters that were there before us bear with our calls */
+    bool filters_kill;   /* and they would */
     bool had_threads;    /* the process had other threads than the calling one already */
     uint64_t cpu_at_start_ns; /* the process's CPU clock */
     uint64_t seed;            /* of the births' lots, see sampling.h */
@@ -94,6 +95,7 @@ struct session {
     uint64_t exec_cpu_ns;    /* the process's CPU clock when it was last about to exec; 0: never */
     pid_t exec_tid;          /* the thread that was */
     uint64_t exec_tid_ns;    /* its CPU clock */
+    uint64_t exec_asked_ns;  /* when that was; CLOCK_MONOTONIC */
     struct undumping undumping;
 
     /* said by both */
@@ -139,12 +141,20 @@ int session_start(struct session *session, char *const *environment);
  * what session_quiet gave. */
 void session_abandon(struct session *session, struct quiet_fork fork);
 
+/* In the constructor: waits for the helper of what this process was before an exec, see former.h.
+ * Not where a filter kills for that. */
+void session_await_former(struct session *session);
+
 /* Is this the process of the session, and may it be asked things? False in children that share or
  * copied its memory, and once the session is hushed. */
 bool session_is_mine(const struct session *session);
 
-/* Before an exec by the calling thread: clocks go on in the next program. */
+/* Before an exec by the calling thread: clocks go on in the next program, which waits for the
+ * helper (former.h). */
 void session_note_exec(struct session *session);
+
+/* In the helper: is there an exec under way, or was there a moment ago? It is to be seen soon. */
+bool session_exec_is_near(const struct session *session);
 
 /* Has the app entered seccomp, so that no system call of ours may be made in its threads? */
 bool session_is_hushed(const struct session *session);

@@ -200,9 +200,9 @@ __attribute__((constructor)) static void begin(void)
     if (getauxval(AT_SECURE) != 0)
         return;
     const char *program = (const char *)getauxval(AT_EXECFN);
-    if (!session_configure(&session, program != NULL ? program : "program", environ))
-        return;
-    if (!valgrind_consider())
+    bool is_profiled = session_configure(&session, program != NULL ? program : "program", environ);
+    session_await_former(&session);
+    if (!is_profiled || !valgrind_consider())
         return;
     if (!session.config.children)
         preload_withdraw();

@@ -12,10 +12,11 @@ ARM64_MAKE    = $(MAKE) --no-print-directory B=$(ARM64_B) CC=$(ARM64)-gcc CROSS=
 ARM64_TESTS   = $(patsubst tests/unit/%.c,$(ARM64_B)/unit/%,$(filter-out %_x86_64.c \
                 $(ARM64_NOT_RUN:%=tests/unit/%.c),$(wildcard tests/unit/test_*.c)))
 # The emulator has no clone of the helper's kind, no timers for one thread, no process_vm_readv, and it is not
-# the program that it runs (the first five); of the others nothing depends on the processor, and they would take
+# the program that it runs (the first six); of the others nothing depends on the processor, and they would take
 # minutes.
-ARM64_NOT_RUN := test_helper test_helper_making test_timers test_ring_writer test_process_watch test_code_index \
-                 test_kernel_symbols test_kernel_table test_module_names test_outpath test_profile test_sampling
+ARM64_NOT_RUN := test_helper test_helper_making test_former test_timers test_ring_writer test_process_watch \
+                 test_code_index test_kernel_symbols test_kernel_table test_module_names test_outpath test_profile \
+                 test_sampling
 # The tools that tests call must know the processor.
 ARM64_TOOLS  := $(ARM64_B)/tools
 ARM64_UNDER   = qemu-aarch64 -L /usr/$(ARM64) \

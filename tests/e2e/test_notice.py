@@ -38,6 +38,15 @@ def test_waits_of_all_kinds(engine):
     expect(result.status == 6 and result.stdout.count(b"No child processes") == 9, str(result))
 
 
+@test(each=[("open", {}), ("blocked", {}), ("open", {"ONLY": "execsees"}), ("open", {"ENGINE": "timer"})])
+def test_what_an_exec_leaves(case):
+    """The former image's helper is a child that the next one has not made: no word of its end."""
+    how, options = case
+    for _ in range(4):
+        result = both(program("execsees"), how, options=options)
+        expect(result.stdout == b"poll 0, came 0, pending 0, dead 0\n", str(result))
+
+
 @test
 def test_fast_paths_of_one_thread():
     """What libc and libstdc++ do without locks for a single thread stays so: 7.5 times for putc."""

@@ -13,23 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A child that only those see who ask for children of clone, called NAME; it ends at once. */
-static pid_t child_named(const char *name)
-{
-    pid_t child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
-    if (child != 0)
-        return child;
-    prctl(PR_SET_NAME, name);
-    syscall(SYS_exit_group, 0);
-    __builtin_unreachable();
-}
-
-static bool is_waited_for(pid_t child)
-{
-    siginfo_t info;
-    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT | __WCLONE) == 0;
-}
-
 /* The same as a thread of ours. */
 TEST(a_thread_is_apart_where_it_can_be)
 {
@@ -110,20 +93,6 @@ TEST(a_threads_time_is_in_the_process_clock)
     CHECK(notes.done >= 20);
     helper_reap(&helper, 0);
     helper_free(&helper);
-}
-
-TEST(former_helpers_are_reaped_and_nobody_else)
-{
-    pid_t ours = child_named("selfsample");
-    REQUIRE(ours > 0 && is_waited_for(ours));
-    helper_reap_former();
-    CHECK(!is_waited_for(ours));
-    pid_t stranger = child_named("selfsamples");
-    REQUIRE(stranger > 0 && is_waited_for(stranger));
-    helper_reap_former();
-    CHECK(is_waited_for(stranger));
-    CHECK_I64(waitpid(stranger, NULL, __WCLONE), stranger);
-    helper_reap_former(); /* without any child */
 }
 
 TEST(it_cannot_be_started_without_memory)

@@ -1,0 +1,71 @@
+/*
+ * Uses 100 ms of CPU time in work() and becomes itself again, with SIGCHLD blocked if argv[1] is
+ * "blocked". The second image says what it sees of the first in its first 300 ms: whether its wait
+ * was interrupted, how many signals of children came or are pending, and dead children.
+ */
+#include "burn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+BURNER(work)
+
+static volatile sig_atomic_t came;
+
+static void on_child(int number)
+{
+    (void)number;
+    came++;
+}
+
+/* Children whose entries nobody has taken leave of, as /proc shows them. */
+static int dead_children(void)
+{
+    char path[64], children[512], state = '?';
+    int dead = 0, pid, used;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    FILE *file = fopen(path, "r");
+    size_t bytes = file ? fread(children, 1, sizeof(children) - 1, file) : 0;
+    if (file)
+        fclose(file);
+    children[bytes] = 0;
+    for (char *next = children; sscanf(next, "%d%n", &pid, &used) == 1; next += used) {
+        snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+        file = fopen(path, "r");
+        dead += file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && state == 'Z';
+        if (file)
+            fclose(file);
+    }
+    return dead;
+}
+
+static int look(void)
+{
+    sigset_t pending;
+
+    signal(SIGCHLD, on_child);
+    int result = poll(NULL, 0, 300);
+    sigpending(&pending);
+    printf("poll %d, came %d, pending %d, dead %d\n", result, (int)came,
+           sigismember(&pending, SIGCHLD), dead_children());
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    sigset_t set;
+
+    if (argc > 1 && !strcmp(argv[1], "look"))
+        return look();
+    if (argc > 1 && !strcmp(argv[1], "blocked")) {
+        sigemptyset(&set);
+        sigaddset(&set, SIGCHLD);
+        sigprocmask(SIG_BLOCK, &set, NULL);
+    }
+    work(100000);
+    execl("/proc/self/exe", argv[0], "look", (char *)NULL);
+    return 1;
+}
