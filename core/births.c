@@ -46,7 +46,7 @@ static void birth_open_timer(struct session *session, struct birth *birth)
 
 static void pause_for_others(void)
 {
-    const struct timespec part = {0, OTHERS_PART_NS};
+    struct timespec part = {0, OTHERS_PART_NS};
     sys5(SYS_ppoll, NULL, 0, &part, NULL, 0);
 }
 

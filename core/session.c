@@ -360,9 +360,10 @@ void session_end(struct session *session)
  * them from. */
 static void births_wait(const struct session *session)
 {
-    const struct timespec part = {0, BIRTHS_PART_NS};
-    for (unsigned i = 0; i < BIRTHS_PARTS && mailbox_has_reserved(&session->mailbox); i++)
+    for (unsigned i = 0; i < BIRTHS_PARTS && mailbox_has_reserved(&session->mailbox); i++) {
+        struct timespec part = {0, BIRTHS_PART_NS}; /* of which the kernel writes what is left */
         sys5(SYS_ppoll, NULL, 0, &part, NULL, 0);
+    }
 }
 
 static int stop(struct session *session)
