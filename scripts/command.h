@@ -204,14 +204,24 @@ bool reports_drain(struct reports *reports);
 
 /*
  * After the program's end: waits for the helpers that are still writing, but not for processes that
- * live on by themselves. At most 10 s; at most 0.15 s where none has begun.
+ * live on by themselves. At most 10 s; at most 0.15 s where none has begun, and 0.2 s for one that
+ * is yet to begin.
  */
 void reports_wait(struct reports *reports);
 
 /* How many have begun, not ended, and still run as processes. */
 size_t reports_running(const struct reports *reports);
 
+/* Has the process PID begun, and not ended? */
+bool reports_is_open(const struct reports *reports, pid_t pid);
+
 void reports_close(struct reports *reports);
+
+/* ---- command_orphans.c: what a run leaves running ---- */
+
+/* Does a process of the run live that has not begun a report, or has ended its last one? One that
+ * nobody profiles is such a process too. */
+bool orphan_is_there(const struct reports *reports);
 
 /* ---- command_series.c: the files of a process ---- */
 

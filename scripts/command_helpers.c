@@ -23,7 +23,6 @@
 #include "status.h"
 #include "views.h"
 
-#define HELPER_NAME    "selfsample"
 #define LOOKS_APART_NS 5000000
 
 enum { READS = 20 }; /* tries to read what a helper is just writing */

@@ -22,7 +22,7 @@
 
 enum {
     WAIT_FIRST_MS = 150,  /* for the first helper of all to open the FIFO */
-    WAIT_ORPHAN_MS = 200, /* for that of an orphan, where nobody else has a profile */
+    WAIT_ORPHAN_MS = 200, /* for that of an orphan */
     WAIT_ALL_MS = 10000,  /* for helpers that are still writing */
     WAIT_LIVING_MS = 200, /* for processes that live on: they may be about to end */
     WAIT_STEP_MS = 10,
@@ -182,6 +182,14 @@ static struct report *report_open(struct reports *reports, pid_t pid, size_t *be
     return NULL;
 }
 
+bool reports_is_open(const struct reports *reports, pid_t pid)
+{
+    for (size_t at = reports->first_open; at != 0; at = reports->list[at - 1].next_open)
+        if (reports->list[at - 1].pid == pid)
+            return true;
+    return false;
+}
+
 /* Takes what report_open has found out of the list. */
 static void report_end(struct reports *reports, struct report *report, size_t before)
 {
@@ -326,22 +334,11 @@ static void ends_wait(struct reports *reports)
     }
 }
 
-static bool has_outcome(const struct reports *reports)
-{
-    for (size_t i = 0; i < reports->count; i++)
-        if (!reports->list[i].ended || reports->list[i].file != NULL ||
-            reports->list[i].error != NULL)
-            return true;
-    return false;
-}
-
-/* A program that goes on in the background ends before its orphan's helper has told of itself. */
 static void orphan_wait(struct reports *reports)
 {
     const struct timespec step = {0, WAIT_STEP_MS * 1000000};
     long start_ms = monotonic_ms();
-    while (reports->count != 0 && !has_outcome(reports) &&
-           monotonic_ms() - start_ms < WAIT_ORPHAN_MS) {
+    while (monotonic_ms() - start_ms < WAIT_ORPHAN_MS && orphan_is_there(reports)) {
         nanosleep(&step, NULL);
         reports_drain(reports);
     }

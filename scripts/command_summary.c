@@ -23,6 +23,10 @@ enum {
 struct totals {
     size_t processes, too_short, files, errors, without_kernel;
     uint64_t too_short_ns; /* their CPU time */
+    /* Reaped before their clocks were read: how many of the processes, and what was seen of them.
+     */
+    size_t without_clock;
+    uint64_t without_clock_ns;
     uint64_t samples, lost, whole, truncated, uncovered, thinned, throttled;
     uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
     uint64_t rate_hz;          /* of the first process */
@@ -51,6 +55,8 @@ static void totals_add(struct totals *totals, const struct report *report)
     totals->own_ns += report->own_ns;
     totals->cpu_seen_ns += report->cpu_seen_ns;
     totals->cpu_clock_ns += report->cpu_clock_ns;
+    totals->without_clock += report->cpu_clock_ns == 0;
+    totals->without_clock_ns += report->cpu_clock_ns == 0 ? report->cpu_seen_ns : 0;
     totals->kernel_ns += report->kernel_ns;
     totals->files += report->file != NULL;
     totals->errors += report->error != NULL;
@@ -110,16 +116,35 @@ static void tell_means(const struct totals *totals)
              share(totals->kernel_ns, totals->cpu_seen_ns));
 }
 
-static void tell_counts(const struct totals *totals)
+/* How much of the programs' time was seen, by their own clocks: a clause. */
+static void clocks_put(const struct totals *totals, char *clause, size_t size)
 {
-    bool brief = totals->cpu_clock_ns < BRIEF_NS;
+    bool brief = totals->cpu_clock_ns < BRIEF_NS && totals->without_clock_ns < BRIEF_NS;
     const char *unit = brief ? "ms" : "s";
     double unit_ns = brief ? 1e6 : 1e9;
-    tell("%" PRIu64 " %s recorded from %zu %s; %.2f %s of CPU time seen, %.1f %% of %.2f %s",
-         totals->samples, stacks(totals->samples), totals->processes, processes(totals->processes),
-         (double)totals->cpu_seen_ns / unit_ns, unit,
-         share(totals->cpu_seen_ns, totals->cpu_clock_ns), (double)totals->cpu_clock_ns / unit_ns,
-         unit);
+    double clock = (double)totals->cpu_clock_ns / unit_ns;
+    double seen = (double)totals->cpu_seen_ns / unit_ns;
+    double percent = share(totals->cpu_seen_ns - totals->without_clock_ns, totals->cpu_clock_ns);
+    if (totals->without_clock == 0)
+        snprintf(clause, size, "%.2f %s of CPU time seen, %.1f %% of %.2f %s", seen, unit, percent,
+                 clock, unit);
+    else if (totals->cpu_clock_ns == 0)
+        snprintf(clause, size,
+                 "%.2f %s of CPU time seen; their clocks were gone too soon to compare", seen,
+                 unit);
+    else
+        snprintf(clause, size,
+                 "%.2f %s of CPU time seen, %.1f %% of %.2f %s but for %zu %s whose clock was gone",
+                 seen, unit, percent, clock, unit, totals->without_clock,
+                 processes(totals->without_clock));
+}
+
+static void tell_counts(const struct totals *totals)
+{
+    char clause[192];
+    clocks_put(totals, clause, sizeof clause);
+    tell("%" PRIu64 " %s recorded from %zu %s; %s", totals->samples, stacks(totals->samples),
+         totals->processes, processes(totals->processes), clause);
     tell("stacks whole: %.1f %%, lost: %" PRIu64 "; threads not covered: %" PRIu64,
          share(totals->whole, totals->whole + totals->truncated), totals->lost, totals->uncovered);
     if (totals->thinned != 0)
