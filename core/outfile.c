@@ -64,6 +64,8 @@ int outfile_begin(struct outfile *out)
     out->error = 0;
     out->bytes = out->buffered = 0;
     out->in_place = false;
+    if (out->committed_fd < 0 && outfile_is_special(out->directory_fd, out->path))
+        return -EEXIST;
     for (int attempt = 0; attempt < TEMPORARY_TRIES; attempt++) {
         int error = temporary_name(out, attempt);
         if (error != 0)
@@ -170,14 +172,6 @@ static int name_take(const struct outfile *out, const char *name)
     return error;
 }
 
-/* A device, or the like: beside /dev/null nothing is wanted. */
-static bool is_special(int directory_fd, const char *name)
-{
-    struct stat status;
-    return sys4(SYS_newfstatat, directory_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-           !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode) && !S_ISLNK(status.st_mode);
-}
-
 static int free_name_take(struct outfile *out)
 {
     char candidate[OUTPATH_BYTES];
@@ -187,7 +181,7 @@ static int free_name_take(struct outfile *out)
         int error = name.cut ? -ENAMETOOLONG : name_take(out, candidate);
         if (error == 0)
             memcpy(out->name, candidate, name.length + 1);
-        if (error != -EEXIST || is_special(out->directory_fd, candidate))
+        if (error != -EEXIST)
             return error;
     }
     return -EEXIST;
@@ -249,17 +243,64 @@ void outfile_close(struct outfile *out)
     out->committed_fd = -1;
 }
 
+static bool is_there(int at, const char *path, int flags, struct stat *status)
+{
+    return sys4(SYS_newfstatat, at, path, status, flags) == 0;
+}
+
+/* One that was left in a directory like /tmp by somebody else is not followed. */
+static bool link_is_trusted(const struct stat *link)
+{
+    return link->st_uid == 0 || link->st_uid == (uid_t)sys0(SYS_geteuid);
+}
+
 bool outfile_is_directory(const char *path)
 {
     struct stat status;
-    if (sys4(SYS_newfstatat, AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    if (!is_there(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, &status))
         return false;
-    if (S_ISLNK(status.st_mode)) {
-        bool is_trusted = status.st_uid == 0 || status.st_uid == (uid_t)sys0(SYS_geteuid);
-        if (!is_trusted || sys4(SYS_newfstatat, AT_FDCWD, path, &status, 0) != 0)
-            return false;
-    }
+    if (S_ISLNK(status.st_mode) &&
+        (!link_is_trusted(&status) || !is_there(AT_FDCWD, path, 0, &status)))
+        return false;
     return S_ISDIR(status.st_mode);
+}
+
+/* Is the directory of PATH one of /proc? There nobody can make a file, and most of what is there is
+ * that of the process that asks: /proc/self/fd/1 is no descriptor of the app to the helper. */
+static bool is_in_proc(int at, const char *path)
+{
+    char directory[OUTPATH_BYTES];
+    struct stat proc, there;
+    struct text text = text_over(directory, sizeof directory);
+    text_put_bytes(&text, path, (size_t)(outpath_base(path) - path));
+    return text.length > 0 && is_there(at, directory, 0, &there) &&
+           is_there(AT_FDCWD, "/proc", 0, &proc) && there.st_dev == proc.st_dev;
+}
+
+/* /dev/stdout is such a link. */
+static bool leads_to_proc(int at, const char *link)
+{
+    char target[OUTPATH_BYTES];
+    long length = sys4(SYS_readlinkat, at, link, target, sizeof target - 1);
+    if (length <= 0)
+        return false;
+    target[length] = '\0';
+    return target[0] == '/' && is_in_proc(at, target);
+}
+
+bool outfile_is_special(int at, const char *path)
+{
+    struct stat status;
+    if (is_in_proc(at, path))
+        return true;
+    if (!is_there(at, path, AT_SYMLINK_NOFOLLOW, &status))
+        return false;
+    if (S_ISLNK(status.st_mode) && link_is_trusted(&status)) {
+        if (leads_to_proc(at, path))
+            return true;
+        is_there(at, path, 0, &status);
+    }
+    return !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode) && !S_ISLNK(status.st_mode);
 }
 
 void outfile_absolute(struct text *path, const char *name)

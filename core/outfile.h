@@ -3,7 +3,8 @@
  *
  * It is written under a temporary name in its directory. Committing gives it its name if that is
  * free, else the first of NAME.1, NAME.2 ... (see outpath_with_suffix) that is: nothing is
- * overwritten, no symbolic link of that name followed. Where it is a device's or the like: EEXIST.
+ * overwritten, no symbolic link of that name followed. Beside what is special (see below) there is
+ * none at all: EEXIST.
  * A file that was committed may be written anew (a checkpoint): the next commit replaces it at
  * once, as long as the name still leads to the file that we made.
  *
@@ -12,8 +13,8 @@
  *     outfile_close
  *
  * Every error is a -errno of the kernel: ENOSPC, EFBIG (block or ignore SIGXFSZ to see that one),
- * EROFS and so on. System calls made: openat, write, dup, fstat, newfstatat, renameat, renameat2,
- * linkat, unlinkat, ftruncate, lseek, close, getpid, clock_gettime.
+ * EROFS and so on. System calls made: openat, write, dup, fstat, newfstatat, readlinkat, renameat,
+ * renameat2, linkat, unlinkat, ftruncate, lseek, close, getpid, clock_gettime.
  *
  * Thread safety: one task at a time per struct outfile.
  */
@@ -81,6 +82,11 @@ void outfile_close(struct outfile *out);
 /* Does PATH, relative to where we are, lead to a directory? By a symbolic link only if that is
  * root's or our own: anybody may leave one in /tmp. */
 bool outfile_is_directory(const char *path);
+
+/* Is PATH, relative to the directory AT, that of a device, a pipe, a socket, or in /proc, as the
+ * descriptors of a process are? Also by a symbolic link, as /dev/stdout is one, if that is root's
+ * or our own. Beside such a name nobody wants a file. */
+bool outfile_is_special(int at, const char *path);
 
 /* Puts the absolute path of the file NAME, for readers that have another working directory. */
 void outfile_absolute(struct text *path, const char *name);

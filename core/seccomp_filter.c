@@ -32,7 +32,7 @@ static const int allowed_calls[] = {
     SYS_exit_group,     SYS_exit,          SYS_mincore,         SYS_pipe2,
     SYS_capget,         SYS_capset,        SYS_getgroups,       SYS_setgroups,
     SYS_setresuid,      SYS_setresgid,     SYS_setfsuid,        SYS_setfsgid,
-    SYS_fsetxattr,
+    SYS_fsetxattr,      SYS_readlinkat,
 };
 
 /* Made before the filter is set, or in the app's threads. */
@@ -57,7 +57,6 @@ static const int early_calls[] = {
     SYS_clone,
     SYS_waitid,
     SYS_getpgid,
-    SYS_readlinkat,
     SYS_clock_getres,
     SYS_timer_delete,
     SYS_sched_yield,

@@ -117,6 +117,11 @@ static const char *probe_remedy(int error)
     return "";
 }
 
+static const char *start_remedy(int error)
+{
+    return error == -ENOMEM ? " (`ulimit -v` and `ulimit -d` leave too little memory)" : "";
+}
+
 /* With KERNEL=auto the summary tells it. */
 static void kernel_refusal_tell(struct session *session)
 {
@@ -237,7 +242,7 @@ int session_start(struct session *session, char *const *environment)
     result = helper_start(&session->helper, session->helper_wanted, session_run, session,
                           stderr_for_helper(session));
     if (result != 0) {
-        refusal_tell(session, result, "the helper could not be started", "");
+        refusal_tell(session, result, "the helper could not be started", start_remedy(result));
         session->app_pid = 0;
         return result;
     }

@@ -1,10 +1,13 @@
 /* What users and the command are told. Runs in the helper. */
 #include "teller.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "engine.h"
 #include "message.h"
+#include "outpath.h"
 #include "places.h"
 #include "shortfall.h"
 #include "summary.h"
@@ -148,13 +151,29 @@ static struct summary summarize(const struct teller *teller, uint64_t app_cpu_ns
     return summary;
 }
 
+static void put_remedy(struct text *line, int error)
+{
+    if (error == -ENOMEM)
+        text_put(line, "; it needs more memory than `ulimit -v` and `ulimit -d` leave");
+    else if (error == -EFBIG)
+        text_put(line, "; it needs larger files than `ulimit -f` allows");
+    else
+        text_put(line, "; choose another place with SELFSAMPLE_OUT or --out");
+}
+
 static void error_line(struct text *line, const struct teller *teller, int error)
 {
+    char buffer[OUTPATH_BYTES];
+    struct text path = text_over(buffer, sizeof buffer);
+    outpath_number(&path, teller->session->out_path, teller->session->writings);
     text_put(line, "selfsample: ");
-    outpath_number(line, teller->session->out_path, teller->session->writings);
+    text_put(line, buffer);
     text_put(line, ": the profile can't be written: ");
-    text_put_error(line, -error);
-    text_put(line, "; choose another place with SELFSAMPLE_OUT or --out");
+    if (error == -EEXIST && outfile_is_special(AT_FDCWD, buffer))
+        text_put(line, "not a file, and nothing is written in place of it");
+    else
+        text_put_error(line, -error);
+    put_remedy(line, error);
 }
 
 static bool report(const struct teller *teller, const struct summary *summary)

@@ -5,6 +5,7 @@
 #include "command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +67,8 @@ bool out_directory_find(char directory[OUTPATH_BYTES])
 static bool out_is_no_file(void)
 {
     static char file[OUTPATH_BYTES], other[OUTPATH_BYTES];
-    struct stat status;
     paths_expand(file, other);
-    return strcmp(file, other) == 0 && stat(file, &status) == 0 && !S_ISREG(status.st_mode) &&
-           !S_ISDIR(status.st_mode);
+    return strcmp(file, other) == 0 && outfile_is_special(AT_FDCWD, file);
 }
 
 /* As an errno: why no file can be made in DIRECTORY. 0: nothing known speaks against it. */

@@ -159,6 +159,7 @@ def refused(option, value, text, **more):
             ("file", "--out", "/dev/null/x", "/dev/null/: not a directory"),
             ("stdout", "--out", "-", ": --out -: profiles go to files"),
             ("device", "--out", "/dev/null", ": --out /dev/null: not a file"),
+            ("descriptor", "--out", "/dev/stdout", ": --out /dev/stdout: not a file"),
             ("variable", "--out", "x.%{E2E_SLASH}.folded", "x./: no such directory")])
 def test_refuses_wrong_values(case):
     refused(*case[1:])

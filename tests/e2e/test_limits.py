@@ -42,6 +42,18 @@ def test_little_address_space(who):
 
 
 @test
+def test_too_little_address_space():
+    """Where the program has room enough and we have not, what is said names the limit, and no other place."""
+    told = set()
+    for mib in range(8, 24):
+        result = run(program("work"), 20000, 3, limits={resource.RLIMIT_AS: mib * MIB})
+        lines = [line for line in result.stderr.decode().splitlines() if line.startswith("selfsample: ")]
+        told |= {part for line in lines for part in ("can't be written", "could not be started") if part in line}
+        expect(all("`ulimit -v`" in line and "another place" not in line for line in lines), f"{mib} MiB: {lines}")
+    expect(told, "no limit between 8 and 23 MiB was too small")
+
+
+@test
 def test_no_locked_memory():
     check_told([program("burners"), 8, 100], 800, user=True, limits={resource.RLIMIT_MEMLOCK: 0})
 

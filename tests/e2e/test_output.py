@@ -203,6 +203,23 @@ def same_but_for_the_line(result, *words, status=0):
 
 
 @test
+def test_what_is_no_file():
+    """Devices, pipes and descriptors: nothing goes into them, and nothing beside them. The helper's own descriptors
+    are not the program's: what /dev/stdout leads to is not what it is there."""
+    directory = private_directory()
+    os.mkfifo(directory / "pipe")
+    (directory / "link").symlink_to("/proc/self/fd/1")
+    before = os.listdir("/dev")
+    for name in "/dev/null", "pipe", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link":
+        result = run_to(name, directory=directory)
+        expect(result.stdout == b"", f"{name}: {result.stdout}")
+        same_but_for_the_line(result, f"{name}: the profile can't be written: not a file, ")
+        expect_files(result, "link", "pipe")
+    made = set(os.listdir("/dev")).difference(before)
+    expect(not [name for name in made if name.startswith(("std", "null", ".selfsample"))], f"in /dev: {made}")
+
+
+@test
 def test_full_disk():
     need_root()
     directory = private_directory()
@@ -224,7 +241,7 @@ def test_file_size_limit():
     limited = f"(ulimit -f 0; {program('work')} 300000 4; echo status $?) 2>&1 | cat"
     result = run("/bin/sh", "-c", limited, options={"ONLY": "work"})
     lines = result.stdout.decode().splitlines()
-    expect(len(lines) == 2 and "can't be written" in lines[0] and "EFBIG" in lines[0]
+    expect(len(lines) == 2 and "can't be written" in lines[0] and "EFBIG" in lines[0] and "`ulimit -f`" in lines[0]
            and lines[1] == "status 4", str(result))
     expect_files(result)
 

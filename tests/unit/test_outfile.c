@@ -405,10 +405,45 @@ TEST(beside_a_device_nothing_is_made)
     directory_make();
     snprintf(path, sizeof path, "%s/pipe", directory);
     CHECK(mkfifo(path, 0600) == 0);
-    CHECK(outfile_init(&out, directory_fd, "pipe") == 0 && outfile_begin(&out) == 0);
-    CHECK_U64(outfile_commit(&out), (uint64_t)-EEXIST);
+    CHECK(outfile_init(&out, directory_fd, "pipe") == 0);
+    CHECK_I64(outfile_begin(&out), -EEXIST);
     outfile_close(&out);
     CHECK_U64(directory_entries(), 1);
+    directory_remove();
+}
+
+TEST(links_to_what_is_no_file_are_special)
+{
+    static const char *const targets[] = {"pipe", "/dev/null", "/proc/self/fd/1",
+                                          "/proc/self/fd/12345"};
+    char path[128];
+    directory_make();
+    snprintf(path, sizeof path, "%s/pipe", directory);
+    CHECK(mkfifo(path, 0600) == 0);
+    for (unsigned i = 0; i < sizeof targets / sizeof *targets; i++) {
+        REQUIRE(symlinkat(targets[i], directory_fd, "link") == 0);
+        CHECK(outfile_is_special(directory_fd, "link"));
+        /* root alone can give it away */
+        if (fchownat(directory_fd, "link", 12345, 12345, AT_SYMLINK_NOFOLLOW) == 0)
+            CHECK(!outfile_is_special(directory_fd, "link"));
+        REQUIRE(unlinkat(directory_fd, "link", 0) == 0);
+    }
+    directory_remove();
+}
+
+TEST(descriptors_are_special_and_files_are_not)
+{
+    static const char *const files[] = {"file", "missing", "link", "dangling"};
+    directory_make();
+    file_make("file", "x");
+    CHECK(symlinkat("file", directory_fd, "link") == 0);
+    CHECK(symlinkat("missing", directory_fd, "dangling") == 0);
+    for (unsigned i = 0; i < sizeof files / sizeof *files; i++)
+        CHECK(!outfile_is_special(directory_fd, files[i]));
+    CHECK(outfile_is_special(AT_FDCWD, "/dev/null"));
+    CHECK(outfile_is_special(AT_FDCWD, "/proc/self/fd/1"));
+    CHECK(outfile_is_special(AT_FDCWD, "/proc/self/fd/12345"));
+    CHECK(!outfile_is_special(AT_FDCWD, directory));
     directory_remove();
 }
 
