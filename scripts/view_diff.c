@@ -19,21 +19,31 @@ struct change {
     double change, error;
 };
 
+/* One sample at the least: where a few samples have none of a function, or nothing else, more of
+ * them might have some. */
+static double side_error(const struct node *all, const struct view_options *options, int side,
+                         uint64_t count)
+{
+    double one = sample_weight(options, side);
+    if (!options->normalised)
+        return fmax(count_error_alone(options, side, count), one);
+    uint64_t whole = all->total[side];
+    return whole ? fmax(share_error(options, side, count, whole), 100 * one / (double)whole) : 0;
+}
+
 static void change_judge(struct change *change, const struct node *all,
                          const struct view_options *options)
 {
     if (options->normalised) {
         change->change =
             percent(change->after, all->total[1]) - percent(change->before, all->total[0]);
-        change->error = hypot(share_error(options, 0, change->before, all->total[0]),
-                              share_error(options, 1, change->after, all->total[1]));
     } else {
         bool fell = change->after < change->before;
         uint64_t size = fell ? change->before - change->after : change->after - change->before;
         change->change = fell ? -(double)size : (double)size;
-        change->error = hypot(count_error_alone(options, 0, change->before),
-                              count_error_alone(options, 1, change->after));
     }
+    change->error = hypot(side_error(all, options, 0, change->before),
+                          side_error(all, options, 1, change->after));
 }
 
 static int by_size(const void *left, const void *right)

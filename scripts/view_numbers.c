@@ -106,14 +106,14 @@ double side_rate(const struct view_options *options, int side)
     return options->side_rates[side] != 0 ? options->side_rates[side] : options->rate;
 }
 
-static double samples_a_count(const struct view_options *options, int side)
+double sample_weight(const struct view_options *options, int side)
 {
-    return side_rate(options, side) / (options->is_us ? 1e6 : options->rate);
+    return (options->is_us ? 1e6 : options->rate) / side_rate(options, side);
 }
 
 double count_error_alone(const struct view_options *options, int side, uint64_t count)
 {
-    return sqrt((double)count / samples_a_count(options, side));
+    return sqrt((double)count * sample_weight(options, side));
 }
 
 double share_error(const struct view_options *options, int side, uint64_t count, uint64_t all)

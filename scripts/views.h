@@ -205,6 +205,9 @@ double share_error(const struct view_options *options, int side, uint64_t count,
 /* Samples a second, of which the errors of SIDE are reckoned. */
 double side_rate(const struct view_options *options, int side);
 
+/* What a sample of SIDE counts. */
+double sample_weight(const struct view_options *options, int side);
+
 /* Of COUNT where what it is a part of isn't given: sqrt(n) samples. */
 double count_error_alone(const struct view_options *options, int side, uint64_t count);
 

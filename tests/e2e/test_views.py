@@ -325,6 +325,23 @@ def test_diff_table():
     expect(view("diff", paths[0], paths[0]).count("\n") == 2, "no difference")
 
 
+@test
+def test_diff_of_none():
+    """That a few samples have none of a function, or nothing else, may be chance; of many it is not."""
+    directory = private_directory()
+    few, many = {("t", "f"): 100}, {("t", "f"): 99900, ("t", "g"): 100}
+    lots = {("t", "f"): 100000}
+    paths = [write(directory / name, stacks) for name, stacks in (("few", few), ("many", many), ("lots", lots))]
+    for before, after, least, chance in ((0, 1, 1.0, True), (1, 0, 1.0, True), (2, 1, 0.01, False)):
+        text = view("diff", "-n", paths[before], paths[after])
+        lines = [line.split() for line in text.splitlines()[2:] if line[0] != "~"]
+        expect(sorted(line[-1] for line in lines) == ["f", "g"], text)
+        expect(all(("~" in line) == chance and abs(float(line[3]) - least) < 0.006 for line in lines), text)
+    three = write(directory / "three", {("t", "f"): 100, ("t", "g"): 3})
+    line = view("diff", paths[0], three).splitlines()[2].split()
+    expect(line == ["0", "3", "+3", str(round(math.sqrt(1 + 3))), "~", "g"], f"{line}")
+
+
 def speedscope(text):
     """{(profile's name, frame, ...): weight}, after a look at what the format demands."""
     file = json.loads(text)
