@@ -207,7 +207,8 @@ def test_errors():
         fails(control("snapshot", pid), "no sample")
         os.kill(pid, signal.SIGKILL)
 
-    run("sleep", 30, while_running=too_early)
+    # At the usual rate its first tenth of a millisecond has a sample in one run of 25.
+    run("sleep", 30, options={"RATE": 1}, while_running=too_early)
 
 
 @test

@@ -52,7 +52,7 @@ def test_static():
 def test_static_behind_another():
     """The program itself is seen, but is not what used the time."""
     static = program("work", "-static", name="work-static")
-    line = told("--rate", 20, "/usr/bin/env", static, 500_000)
+    line = told("--rate", 1, "/usr/bin/env", static, 500_000)
     match = re.search(r"; ([0-9.]+) s of CPU time went into programs that are not profiled", line)
     measured(match and 0.4 <= float(match.group(1)) <= 0.8, line)
     expect("slept" not in line, line)
@@ -92,15 +92,15 @@ def test_tracer():
 @test
 def test_time_off_the_cpu():
     """The difference between a program that is short and one that waits."""
-    line = told("--rate", 20, "/bin/sleep", 1)
+    line = told("--rate", 1, "/bin/sleep", 1)
     match = re.search(r"too short: .*; the run took ([0-9.]+) s: .*only CPU time", line)
     measured(match and float(match.group(1)) >= 1, line)
-    expect("only CPU time" not in told("--rate", 20, "/bin/true"), "a short run")
+    expect("only CPU time" not in told("--rate", 1, "/bin/true"), "a short run")
 
 
 @test
 def test_time_off_the_cpu_of_many():
-    result = bare(the_command(), "--rate", 20, "/bin/sh", "-c", "sleep 1 & sleep 1; wait")
+    result = bare(the_command(), "--rate", 1, "/bin/sh", "-c", "sleep 1 & sleep 1; wait")
     text = result.stderr.decode()
     measured(not result.profiles, str(result))
     expect("processes too short" in text and "only CPU time" in text, text)
