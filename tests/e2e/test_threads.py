@@ -64,9 +64,11 @@ def test_thread_of_a_constructor(where):
 def test_unusual_ends(who):
     result = both(program("ends"), user=who.user)
     profile = result.profile
+    # Without kernel frames one point in fourteen makes no sample, a binomial number of each hundred.
+    tolerance = 6 if who.sees_kernel else 12
     for function in ("small_stack", "own_stack", "cancelled", "exited", "in_tsd_destructor",
                      "in_cleanup", "detached"):
-        near_ms(profile.share(function) * profile.total(), 100, 6, f"samples in {function}")
+        near_ms(profile.share(function) * profile.total(), 100, tolerance, f"samples in {function}")
     measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
 
 
