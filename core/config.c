@@ -136,13 +136,19 @@ static bool digits_parse(const char *digits, uint64_t *value)
     return *digits != '\0';
 }
 
+static bool is_negative(const char *number)
+{
+    uint64_t size;
+    return *number == '-' && digits_parse(number + 1, &size);
+}
+
 static void read_number(const struct reading *reading, const struct number_range *range,
                         unsigned *number)
 {
     uint64_t value;
     const char *wrong = NULL;
     if (!digits_parse(reading->value, &value))
-        wrong = "not a number";
+        wrong = is_negative(reading->value) ? "too small" : "not a whole number";
     else if (value > range->high && !range->more_passes)
         wrong = "too large";
     else if (value < range->low && (value != 0 || range->zero == NULL))
@@ -213,8 +219,28 @@ static void complain_name(const struct reading *reading)
     reading->complain(reading->context, line);
 }
 
+/* What an option that is yes or no sets; NULL: it is none of these. */
+static bool *switch_of(struct config *config, enum option_id id)
+{
+    switch (id) {
+    case OPTION_CHILDREN:
+        return &config->children;
+    case OPTION_ENABLED:
+        return &config->enabled;
+    case OPTION_SUMMARY:
+        return &config->summary;
+    case OPTION_INLINE:
+        return &config->inlined;
+    case OPTION_LIBUNWIND:
+        return &config->libunwind;
+    default:
+        return NULL;
+    }
+}
+
 static void option_read(struct config *config, struct reading *reading, enum option_id id)
 {
+    bool *is_on = switch_of(config, id);
     switch (id) {
     case OPTION_OUT:
         read_string(reading, config->out_pattern, sizeof config->out_pattern);
@@ -242,36 +268,22 @@ static void option_read(struct config *config, struct reading *reading, enum opt
     case OPTION_ONLY:
         read_string(reading, config->only, sizeof config->only);
         break;
-    case OPTION_CHILDREN:
-        config->children = read_word(reading, switch_words, config->children);
-        break;
-    case OPTION_ENABLED:
-        config->enabled = read_word(reading, switch_words, config->enabled);
-        break;
-    case OPTION_SUMMARY:
-        config->summary = read_word(reading, switch_words, config->summary);
-        break;
     case OPTION_CHECKPOINT:
         read_number(reading, &checkpoint_range, &config->checkpoint_seconds);
         break;
     case OPTION_SECCOMP:
         config->seccomp_end = read_word(reading, seccomp_words, config->seccomp_end);
         break;
-    case OPTION_INLINE:
-        config->inlined = read_word(reading, switch_words, config->inlined);
-        break;
     case OPTION_FORMAT:
         config->format = read_word(reading, format_words, config->format);
         reading->format_chosen = true;
         break;
-    case OPTION_LIBUNWIND:
-        config->libunwind = read_word(reading, switch_words, config->libunwind);
-        break;
     case OPTION_REPORT:
         read_string(reading, config->report_path, sizeof config->report_path);
         break;
-    case OPTION_COUNT:
-        break;
+    default:
+        if (is_on != NULL)
+            *is_on = read_word(reading, switch_words, *is_on);
     }
 }
 

@@ -225,23 +225,28 @@ static int found_of(const struct view *view, int found)
     return found;
 }
 
-static double number_of(const char *option, const char *text, double least, double most)
+static double number_parse(const char *option, const char *text, double least, double most,
+                           bool is_whole)
 {
     char *end;
     double number = strtod(text, &end);
     if (strcmp(option, "cut") == 0 && *end == '%')
         end++;
-    if (end == text || *end != 0 || !(number >= least && number <= most))
-        view_fail("--%s %s: a number from %g to %g is wanted", option, text, least, most);
+    bool is_wrong = end == text || *end != 0 || !(number >= least && number <= most);
+    if (is_wrong || (is_whole && number != (double)(size_t)number))
+        view_fail("--%s %s: a %snumber from %.10g to %.10g is wanted", option, text,
+                  is_whole ? "whole " : "", least, most);
     return number;
+}
+
+static double number_of(const char *option, const char *text, double least, double most)
+{
+    return number_parse(option, text, least, most, false);
 }
 
 static size_t count_of(const char *option, const char *text, double least, double most)
 {
-    double number = number_of(option, text, least, most);
-    if (number != (double)(size_t)number)
-        view_fail("--%s %s: a whole number is wanted", option, text);
-    return (size_t)number;
+    return (size_t)number_parse(option, text, least, most, true);
 }
 
 /* Which of the two words TEXT is. */
@@ -277,12 +282,35 @@ static bool *flag_of(struct view_options *options, int found)
     }
 }
 
+/* What an option whose value is taken as it stands sets; NULL: it is none of these. */
+static const char **text_of(struct view_options *options, int found)
+{
+    switch (found) {
+    case OPTION_ROOT:
+        return &options->root;
+    case OPTION_FORMAT:
+        return &options->format;
+    case OPTION_TITLE:
+        return &options->title;
+    case 't':
+        return &options->thread;
+    case 'o':
+        return &options->out;
+    default:
+        return NULL;
+    }
+}
+
 static void option_set(const struct view *view, struct view_options *options, int found,
                        const char *value)
 {
     bool *flag = flag_of(options, found);
-    if (flag != NULL) {
-        *flag = true;
+    const char **text = text_of(options, found);
+    if (flag != NULL || text != NULL) {
+        if (flag != NULL)
+            *flag = true;
+        else
+            *text = value;
         return;
     }
     switch (found) {
@@ -299,23 +327,11 @@ static void option_set(const struct view *view, struct view_options *options, in
     case OPTION_CUT:
         options->cut = number_of("cut", value, 0, 100) / 100;
         break;
-    case OPTION_ROOT:
-        options->root = value;
-        break;
     case OPTION_COUNT:
         options->count = count_of("count", value, 1, 1e9);
         break;
     case 'i':
         options->interval_s = number_of("interval", value, 0.1, 86400);
-        break;
-    case OPTION_FORMAT:
-        options->format = value;
-        break;
-    case OPTION_TITLE:
-        options->title = value;
-        break;
-    case 't':
-        options->thread = value;
         break;
     case 'u':
         options->is_us = is_second("unit", value, "samples", "us");
@@ -324,9 +340,6 @@ static void option_set(const struct view *view, struct view_options *options, in
     case 'r':
         options->rate = number_of("rate", value, 1, 1e9);
         options->rate_is_known = options->rate_is_given = true;
-        break;
-    case 'o':
-        options->out = value;
         break;
     case 'h':
         print_help(view);

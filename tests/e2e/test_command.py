@@ -149,7 +149,8 @@ def refused(option, value, text, **more):
            f"stderr {lines}")
 
 
-@test(each=[("rate", "--rate", "fast", ": --rate fast: not a number"),
+@test(each=[("rate", "--rate", "fast", ": --rate fast: not a whole number"),
+            ("part", "--checkpoint", "0.2", "0.2: not a whole number; allowed is 0 (never) or 1 to 86400 (seconds)"),
             ("rate-0", "--rate", "0", "allowed is 1 to 20000 "),
             ("children", "--children=ja", "--", ": --children=ja: no such value"),
             ("placeholder", "--out", "x%q", ": --out: %q: no such placeholder"),

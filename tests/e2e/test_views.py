@@ -465,7 +465,7 @@ def test_numbers_that_are_whole():
     path = write(private_directory() / "a", {("t", "f"): 1})
     for option in ("--rows", "--roots"):
         told = view("top", option, "2.7", path, status=1)
-        expect("2.7: a whole number is wanted" in told and told.count("\n") == 1, told)
+        expect("2.7: a whole number from 0 to 1000" in told and told.count("\n") == 1, told)
 
 
 @test

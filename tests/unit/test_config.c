@@ -130,9 +130,9 @@ TEST(wrong_numbers)
     const struct {
         const char *value, *line;
     } cases[] = {
-        {"SELFSAMPLE_RATE=fast", "SELFSAMPLE_RATE=fast: not a number"},
-        {"SELFSAMPLE_RATE=-1", "SELFSAMPLE_RATE=-1: not a number"},
-        {"SELFSAMPLE_RATE=9 ", "SELFSAMPLE_RATE=9 : not a number"},
+        {"SELFSAMPLE_RATE=fast", "SELFSAMPLE_RATE=fast: not a whole number"},
+        {"SELFSAMPLE_RATE=-1", "SELFSAMPLE_RATE=-1: too small"},
+        {"SELFSAMPLE_RATE=9 ", "SELFSAMPLE_RATE=9 : not a whole number"},
         {"SELFSAMPLE_RATE=0", "SELFSAMPLE_RATE=0: too small"},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -152,9 +152,10 @@ TEST(wrong_numbers)
         CHECK_U64(config.checkpoint_seconds, 0);
     }
     READ("SELFSAMPLE_CHECKPOINT=x");
-    CHECK_STR(lines,
-              "selfsample: SELFSAMPLE_CHECKPOINT=x: not a number; allowed is 0 (never) or 1 to "
-              "86400 (seconds); 0 is used\n");
+    CHECK_STR(
+        lines,
+        "selfsample: SELFSAMPLE_CHECKPOINT=x: not a whole number; allowed is 0 (never) or 1 to "
+        "86400 (seconds); 0 is used\n");
 }
 
 TEST(wrong_words)
@@ -207,7 +208,7 @@ TEST(what_is_shown_is_short_and_clean)
     memset(variable + 16, 'x', 2900);
     READ(variable);
     CHECK_U64(strspn(lines + 28, "x"), 64);
-    CHECK(strncmp(lines + 28 + 64, "...: not a number", 17) == 0);
+    CHECK(strncmp(lines + 28 + 64, "...: not a whole number", 23) == 0);
     memset(variable + 11, 'y', 2900);
     variable[2911] = '=';
     READ(variable);
