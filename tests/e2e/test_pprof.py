@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 from folded import Profile
-from harness import (COMMAND, ROOT, expect, main, near, private_directory, program, run, test)
+from harness import (COMMAND, ROOT, expect, main, measured, near, private_directory, program, run, test, wait_helper)
 from pprof import Pprof, go_top, go_traces
 from stacks import made_up, parsed, sums, view, write
 
@@ -66,7 +66,7 @@ def locations_are_where_the_code_was():
     binary = program("places")
 
     def look(pid):
-        time.sleep(0.2)  # all is loaded by then
+        wait_helper(pid)  # all is loaded by then
         maps.append(open(f"/proc/{pid}/maps", encoding="utf-8").read())
 
     profile, _ = profiled(binary, while_running=look)
@@ -94,7 +94,7 @@ def names_clash_and_nothing_else_is_left():
     directory = private_directory()
     for wanted in ("p.pb.gz", "p.1.pb.gz"):
         run(program("places"), directory=directory, options={"FORMAT": "pprof", "OUT": "p.pb.gz"})
-        expect(Pprof(directory / wanted).total(0) > 300, wanted)
+        measured(Pprof(directory / wanted).total(0) > 300, wanted)
     expect(len(list(directory.iterdir())) == 2, "files")
 
 
@@ -149,7 +149,7 @@ def series_of_intervals(form):
                     burnt.update({f: weight / unit for f in stack if f in functions})
             near(burnt.pop(function), 0.4, 0.1, f"seconds of {function}, in its parts")
             # Less than a period may be booked where the last sample was.
-            expect(sum(burnt.values()) < 0.04, f"with {function}: {burnt}")
+            measured(sum(burnt.values()) < 0.04, f"with {function}: {burnt}")
 
     result = run(program("phases"), directory=directory, while_running=drive, timeout=200,
                  options={"FORMAT": form, "CHECKPOINT": 1, "OUT": f"part.%n.{ending}",

@@ -36,7 +36,7 @@ def test_shares_and_sum(who):
     result = both(program("split"), 3000, user=who[1], options=TIMER)
     result.quiet()
     check_split(result.profile)
-    expect(result.profile.whole_share() > 0.99, result.profile.broken())
+    measured(result.profile.whole_share() > 0.99, result.profile.broken())
     told = run(program("burners"), 8, 400, user=who[1], options={**TIMER, "SUMMARY": "yes"})
     near(seen_percent(told), 100, 2, "of the CPU clock")
     check_split(told.profile)
@@ -120,7 +120,7 @@ def test_signals_as_bare(who):
     wrong = [(a, b) for a, b in zip(seen.split(b"\n"), result.stdout.split(b"\n")) if a != b]
     expect(seen == result.stdout, f"bare and with us: {wrong[:2]}")
     result.quiet()
-    expect(result.profile.share("between") > 0.5, str(result))
+    measured(result.profile.share("between") > 0.5, str(result))
 
 
 @test
@@ -144,7 +144,7 @@ def test_nothing_is_noticed(what):
     """No call is interrupted, nothing is pending, blocked or handled that was not."""
     result = both(program(what), options=TIMER)
     expect(what != "notice" or b"interrupted: 0" in result.stdout, str(result))
-    expect(result.profile.whole_share() > 0.95, str(result.profile.broken()))
+    measured(result.profile.whole_share() > 0.95, str(result.profile.broken()))
 
 
 @test(each=[("before", True), ("after", False)])
