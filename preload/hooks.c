@@ -2,21 +2,15 @@
  * The hooks on thread creation: a new thread opens its own event before it runs the app's function.
  *
  * Runs in the app's threads. Allocates nothing, holds no lock across the real call, leaves errno,
- * the signal mask and the descriptors as they are. The real functions are looked up at their first
- * use, which may come before our constructor, and all of them before there is a second thread.
+ * the signal mask and the descriptors as they are.
  */
 #include "hooks.h"
 #include "hooks_signals.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <threads.h>
-
-/* What HOOK_REAL lists, in whatever file; the linker names the ends of that section. */
-extern const struct hook_function __start_hook_functions[] __attribute__((visibility("hidden")));
-extern const struct hook_function __stop_hook_functions[] __attribute__((visibility("hidden")));
 
 typedef int pthread_create_function(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 typedef int thrd_create_function(thrd_t *, thrd_start_t, void *);
@@ -55,27 +49,6 @@ void hooks_prepare(void)
         pthread_key_delete(end_key);
         has_end_key = false;
     }
-}
-
-void *hook_find(const struct hook_function *function)
-{
-    void *found = __atomic_load_n(function->address, __ATOMIC_RELAXED);
-    if (found == NULL) {
-        found = dlsym(RTLD_NEXT, function->name);
-        __atomic_store_n(function->address, found, __ATOMIC_RELAXED);
-    }
-    return found;
-}
-
-void hooks_find_all(void)
-{
-    static bool found;
-    if (__atomic_load_n(&found, __ATOMIC_RELAXED))
-        return;
-    for (const struct hook_function *each = __start_hook_functions; each < __stop_hook_functions;
-         each++)
-        hook_find(each);
-    __atomic_store_n(&found, true, __ATOMIC_RELAXED);
 }
 
 /* Gives the slot to the helper, with this thread's event, and returns what the thread is to run. */
@@ -123,7 +96,6 @@ HOOK_EXPORT int pthread_create(pthread_t *restrict thread,
     pthread_create_function *create = HOOK_REAL(real.pthread_create, "pthread_create");
     if (create == NULL)
         return EAGAIN;
-    hooks_find_all();
     struct mailbox_slot *slot = slot_for((void *)routine, argument);
     if (slot == NULL)
         return create(thread, attributes, routine, argument);
@@ -138,7 +110,6 @@ HOOK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument
     thrd_create_function *create = HOOK_REAL(real.thrd_create, "thrd_create");
     if (create == NULL)
         return thrd_error;
-    hooks_find_all();
     struct mailbox_slot *slot = slot_for((void *)routine, argument);
     if (slot == NULL)
         return create(thread, routine, argument);

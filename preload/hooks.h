@@ -8,42 +8,34 @@
 #ifndef SELFSAMPLE_PRELOAD_HOOKS_H
 #define SELFSAMPLE_PRELOAD_HOOKS_H
 
+#include <errno.h>
+
 #include "../core/session.h"
+#include "next_function.h"
 
 #define HOOK_EXPORT __attribute__((visibility("default")))
 
-/* A function behind a hook, and where its address is kept. */
-typedef void *__attribute__((may_alias)) hook_address;
-struct hook_function {
-    const char *name;
-    hook_address *address;
-};
-
 /*
- * The real function NAME, looked up at its first use and kept in POINTER, a static variable. Two
- * threads may look it up at once; they find the same. NULL: there is none.
- *
- * The linker of libc waits with that for whoever is loading a library: for a thread, say, that is
- * at a constructor, which may wait for this one. So hooks_find_all looks up all that anybody names
- * here, while there is one thread alone.
+ * The real function NAME, looked up at its first use, which may come before our constructor, and
+ * kept in POINTER, a static variable. Two threads may look it up at once; they find the same. NULL:
+ * there is none; then the hook fails.
  */
 #define HOOK_REAL(pointer, name)                                                                   \
     ({                                                                                             \
-        static const struct hook_function listed                                                   \
-            __attribute__((section("hook_functions"), used)) = {name, (hook_address *)&(pointer)}; \
         __typeof__(pointer) known = __atomic_load_n(&(pointer), __ATOMIC_RELAXED);                 \
-        known != NULL ? known : (__typeof__(pointer))hook_find(&listed);                           \
+        if (__builtin_expect(known == NULL, 0)) {                                                  \
+            known = (__typeof__(pointer))next_function(name);                                      \
+            __atomic_store_n(&(pointer), known, __ATOMIC_RELAXED);                                 \
+        }                                                                                          \
+        known;                                                                                     \
     })
 
-/* Looks it up, unless that has been done. */
-void *hook_find(const struct hook_function *function);
-
-/* Before the first thread is made. */
-void hooks_find_all(void);
-
-/* Looks up the functions behind prctl and syscall. Once, in the constructor: later it might be a
- * thread under a filter that has to. */
-void hooks_seccomp_prepare(void);
+/* What a hook of the usual kind returns that has nothing behind it. */
+static inline int hook_refuse(void)
+{
+    errno = ENOSYS;
+    return -1;
+}
 
 /* What the hook on syscall, an assembler's, goes to. */
 extern long (*hooks_real_syscall)(long number, ...);

@@ -4,8 +4,6 @@
  *
  * Runs in the app's threads. Allocates nothing, takes no lock, leaves errno to the real function.
  */
-#include <dlfcn.h>
-#include <errno.h>
 #include <signal.h>
 
 #include "../core/sys.h"
@@ -43,10 +41,8 @@ static bool is_readable(const stack_t *stack)
 HOOK_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 {
     static int (*real)(const stack_t *restrict, stack_t *restrict);
-    if (HOOK_REAL(real, "sigaltstack") == NULL) {
-        errno = ENOSYS;
-        return -1;
-    }
+    if (HOOK_REAL(real, "sigaltstack") == NULL)
+        return hook_refuse();
     if (stack == NULL || !is_concerned() || !is_readable(stack))
         return real(stack, old);
     bool had = has_small, small = small_stack_is(&session.timers.small_stacks, stack);

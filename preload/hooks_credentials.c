@@ -5,8 +5,6 @@
  * Runs in the app's threads, after the real call. Waits for the helper, 1 s at the most; leaves
  * errno alone; allocates nothing. initgroups calls setgroups inside of libc, where no hook sees it.
  */
-#include <dlfcn.h>
-#include <errno.h>
 #include <grp.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -20,10 +18,8 @@ int capset(void *header, const void *data);
     HOOK_EXPORT int name parameters                                                                \
     {                                                                                              \
         static int(*real) parameters;                                                              \
-        if (HOOK_REAL(real, #name) == NULL) {                                                      \
-            errno = ENOSYS;                                                                        \
-            return -1;                                                                             \
-        }                                                                                          \
+        if (HOOK_REAL(real, #name) == NULL)                                                        \
+            return hook_refuse();                                                                  \
         int result = real arguments;                                                               \
         if (result == 0)                                                                           \
             session_follow(&session);                                                              \

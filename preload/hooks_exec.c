@@ -5,7 +5,6 @@
  * Runs in the app's threads, and in children of fork and vfork. Allocates nothing but on the stack,
  * leaves errno to the real functions.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <spawn.h>
 #include <stdarg.h>

@@ -6,7 +6,6 @@
  *
  * Runs in the app's threads. Every other call goes straight on. Leaves errno alone.
  */
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -35,15 +34,16 @@ prctl_function hook_prctl __asm__("prctl") HOOK_EXPORT;
 static prctl_function *real_prctl;
 syscall_function *hooks_real_syscall;
 
-syscall_function *hooks_find_syscall(void)
+static long syscall_refuse(long number, ...)
 {
-    return HOOK_REAL(hooks_real_syscall, "syscall");
+    (void)number;
+    return hook_refuse();
 }
 
-void hooks_seccomp_prepare(void)
+syscall_function *hooks_find_syscall(void)
 {
-    (void)HOOK_REAL(real_prctl, "prctl");
-    hooks_find_syscall();
+    syscall_function *real = HOOK_REAL(hooks_real_syscall, "syscall");
+    return real != NULL ? real : syscall_refuse;
 }
 
 /* Programs ask by wrong arguments what the kernel can do; that is not entering it. */
@@ -59,6 +59,11 @@ static bool enters_by_syscall(long operation, long flags, long filter)
            (operation == SECCOMP_TO_FILTER && filter != 0);
 }
 
+static bool undumps(int option, unsigned long value)
+{
+    return option == PRCTL_DUMPABLE && value == 0;
+}
+
 static int undump(prctl_function *real, unsigned long b, unsigned long c, unsigned long d)
 {
     __atomic_add_fetch(&session.undumping.begun, 1, __ATOMIC_SEQ_CST);
@@ -67,18 +72,25 @@ static int undump(prctl_function *real, unsigned long b, unsigned long c, unsign
     return result;
 }
 
-int hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+static int enter(prctl_function *real, unsigned long a, unsigned long b, unsigned long c,
+                 unsigned long d)
 {
-    prctl_function *real = HOOK_REAL(real_prctl, "prctl");
-    if (option == PRCTL_DUMPABLE && a == 0)
-        return undump(real, b, c, d);
-    if (__builtin_expect(!enters_by_prctl(option, a, b), 1))
-        return real(option, a, b, c, d);
     bool hushed = session_hush(&session);
-    int result = real(option, a, b, c, d);
+    int result = real(PRCTL_SECCOMP, a, b, c, d);
     if (result != 0 && !hushed)
         session_unhush(&session);
     return result;
+}
+
+int hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+    if (HOOK_REAL(real_prctl, "prctl") == NULL)
+        return hook_refuse();
+    if (undumps(option, a))
+        return undump(real_prctl, b, c, d);
+    if (__builtin_expect(enters_by_prctl(option, a, b), 0))
+        return enter(real_prctl, a, b, c, d);
+    return real_prctl(option, a, b, c, d);
 }
 
 ARCH_HOOK_FORWARD("syscall", TEXT_(SYS_seccomp), "hooks_syscall_seccomp", "hooks_real_syscall",

@@ -8,7 +8,6 @@
  */
 #include "hooks_signals.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <time.h>
@@ -42,16 +41,6 @@ static struct {
 typedef __typeof__(real.sigprocmask) mask_function;
 
 #define REAL(name) HOOK_REAL(real.name, #name)
-
-void hooks_signals_prepare(void)
-{
-    (void)REAL(pthread_sigmask);
-    (void)REAL(sigprocmask);
-    (void)REAL(sigaction);
-    (void)REAL(sigpending);
-    (void)REAL(sigwait);
-    (void)REAL(sigtimedwait);
-}
 
 static int our_signal(void)
 {
@@ -188,12 +177,12 @@ static int mask_hook(mask_function function, int how, const sigset_t *set, sigse
 
 HOOK_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return mask_hook(REAL(pthread_sigmask), how, set, old);
+    return REAL(pthread_sigmask) != NULL ? mask_hook(real.pthread_sigmask, how, set, old) : ENOSYS;
 }
 
 HOOK_EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
 {
-    return mask_hook(REAL(sigprocmask), how, set, old);
+    return REAL(sigprocmask) != NULL ? mask_hook(real.sigprocmask, how, set, old) : hook_refuse();
 }
 
 static bool is_our_handler(const void *handler)
@@ -216,9 +205,11 @@ static bool let_go(int signal, sighandler_t handler)
 HOOK_EXPORT int sigaction(int signal, const struct sigaction *restrict action,
                           struct sigaction *restrict old)
 {
+    if (REAL(sigaction) == NULL)
+        return hook_refuse();
     if (action != NULL && let_go(signal, action->sa_handler))
         action = NULL;
-    int result = REAL(sigaction)(signal, action, old);
+    int result = real.sigaction(signal, action, old);
     if (result == 0 && old != NULL && is_our_handler((const void *)old->sa_sigaction))
         *old = (struct sigaction){.sa_handler = SIG_DFL};
     return result;
@@ -259,10 +250,8 @@ HOOK_EXPORT int sigignore(int signal)
 HOOK_EXPORT int siginterrupt(int signal, int interrupts)
 {
     static int (*function)(int, int);
-    if (HOOK_REAL(function, "siginterrupt") == NULL) {
-        errno = ENOSYS;
-        return -1;
-    }
+    if (HOOK_REAL(function, "siginterrupt") == NULL)
+        return hook_refuse();
     let_go(signal, SIG_IGN);
     return function(signal, interrupts);
 }
@@ -323,7 +312,9 @@ HOOK_EXPORT int sigrelse(int signal)
 
 HOOK_EXPORT int sigpending(sigset_t *set)
 {
-    int result = REAL(sigpending)(set), signal = our_signal();
+    if (REAL(sigpending) == NULL)
+        return hook_refuse();
+    int result = real.sigpending(set), signal = our_signal();
     if (result == 0 && signal != 0)
         sigdelset(set, signal);
     return result;
@@ -349,15 +340,17 @@ HOOK_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict i
                              const struct timespec *restrict timeout)
 {
     int signal = our_signal();
+    if (REAL(sigtimedwait) == NULL)
+        return hook_refuse();
     if (signal == 0 || sigismember(set, signal) != 1)
-        return REAL(sigtimedwait)(set, info, timeout);
+        return real.sigtimedwait(set, info, timeout);
     siginfo_t own;
     siginfo_t *what = info != NULL ? info : &own;
     struct timespec left = timeout != NULL ? *timeout : (struct timespec){0, 0};
     bool waits = left.tv_sec >= 0 && left.tv_sec < INT32_MAX;
     uint64_t end_ns = timeout != NULL && waits ? monotonic_ns() + ns_of(timeout) : 0;
     for (;;) {
-        int came = REAL(sigtimedwait)(set, what, timeout != NULL ? &left : NULL);
+        int came = real.sigtimedwait(set, what, timeout != NULL ? &left : NULL);
         if (!is_ours(came, what))
             return came;
         uint64_t now_ns = monotonic_ns();
@@ -378,8 +371,10 @@ HOOK_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict in
 HOOK_EXPORT int sigwait(const sigset_t *restrict set, int *restrict signal)
 {
     int ours = our_signal(), came, before = errno;
+    if (REAL(sigwait) == NULL)
+        return ENOSYS;
     if (ours == 0 || sigismember(set, ours) != 1)
-        return REAL(sigwait)(set, signal);
+        return real.sigwait(set, signal);
     do
         came = sigtimedwait(set, NULL, NULL);
     while (came < 0 && errno == EINTR);

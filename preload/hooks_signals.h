@@ -11,9 +11,6 @@
 
 #include <stdbool.h>
 
-/* Looks up the real functions. Once, in the constructor: later it might be a signal handler. */
-void hooks_signals_prepare(void);
-
 /* Does the app think that the calling thread has our signal blocked? New threads inherit that. */
 bool hooks_signals_blocked(void);
 

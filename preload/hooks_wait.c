@@ -6,9 +6,6 @@
  * Runs in the app's threads, in signal handlers too. Allocates nothing, takes no lock, leaves errno
  * to the real functions.
  */
-#include "hooks_wait.h"
-
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/resource.h>
@@ -30,14 +27,6 @@ static struct {
 } real;
 
 #define REAL(name) HOOK_REAL(real.name, #name)
-
-void hooks_wait_prepare(void)
-{
-    (void)REAL(waitpid);
-    (void)REAL(wait3);
-    (void)REAL(wait4);
-    (void)REAL(waitid);
-}
 
 /* One wait for all children, by whichever function: the child's pid, 0 where none is ready, -1. */
 struct wait_call {
@@ -109,24 +98,30 @@ static pid_t wait_for_others(const struct wait_call *call, int options)
 HOOK_EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
     const struct wait_call call = {.wait = by_waitpid, .status = status};
+    if (REAL(waitpid) == NULL)
+        return hook_refuse();
     if (pid != -1 || !would_find_helper(options))
-        return REAL(waitpid)(pid, status, options);
+        return real.waitpid(pid, status, options);
     return wait_for_others(&call, options);
 }
 
 HOOK_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
 {
     const struct wait_call call = {.wait = by_wait3, .status = status, .usage = usage};
+    if (REAL(wait3) == NULL)
+        return hook_refuse();
     if (!would_find_helper(options))
-        return REAL(wait3)(status, options, usage);
+        return real.wait3(status, options, usage);
     return wait_for_others(&call, options);
 }
 
 HOOK_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
     const struct wait_call call = {.wait = by_wait4, .status = status, .usage = usage};
+    if (REAL(wait4) == NULL)
+        return hook_refuse();
     if (pid != -1 || !would_find_helper(options))
-        return REAL(wait4)(pid, status, options, usage);
+        return real.wait4(pid, status, options, usage);
     return wait_for_others(&call, options);
 }
 
@@ -134,7 +129,9 @@ HOOK_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
     siginfo_t own;
     const struct wait_call call = {.wait = by_waitid, .info = info != NULL ? info : &own};
+    if (REAL(waitid) == NULL)
+        return hook_refuse();
     if (type != P_ALL || !would_find_helper(options))
-        return REAL(waitid)(type, id, info, options);
+        return real.waitid(type, id, info, options);
     return wait_for_others(&call, options) < 0 ? -1 : 0;
 }

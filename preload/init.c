@@ -16,9 +16,9 @@
 #include "../core/message.h"
 #include "hooks.h"
 #include "hooks_signals.h"
-#include "hooks_wait.h"
 #include "init.h"
 #include "linked.h"
+#include "next_function.h"
 
 #ifndef AT_MINSIGSTKSZ /* older headers of Linux */
 #define AT_MINSIGSTKSZ 51
@@ -160,9 +160,6 @@ int library_start_session(void)
     if (session.config.libunwind && session.helper_wanted == HELPER_APART)
         libunwind_load();
     hooks_prepare();
-    hooks_seccomp_prepare();
-    hooks_signals_prepare();
-    hooks_wait_prepare();
     session.timers.handler = hooks_timer_signal;
     session.timers.stack_bytes = session.config.stack_bytes;
     session.timers.small_stacks.frame_bytes = getauxval(AT_MINSIGSTKSZ);
@@ -184,11 +181,11 @@ static void handlers_register(void)
     __cxa_atexit(at_exit, NULL, NULL);
     if (__cxa_at_quick_exit != NULL)
         __cxa_at_quick_exit(at_exit, NULL);
-    else if ((at_quick = (at_quick_exit_function *)dlsym(RTLD_NEXT, "at_quick_exit")) != NULL)
+    else if ((at_quick = (at_quick_exit_function *)next_function("at_quick_exit")) != NULL)
         at_quick(at_quick_exit_of_musl);
     if (__register_atfork != NULL)
         __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, NULL);
-    else if ((atfork = (atfork_function *)dlsym(RTLD_NEXT, "pthread_atfork")) != NULL)
+    else if ((atfork = (atfork_function *)next_function("pthread_atfork")) != NULL)
         atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -208,7 +205,7 @@ __attribute__((constructor)) static void begin(void)
         preload_withdraw();
     session.our_address = (uint64_t)(uintptr_t)begin;
     linked_note(&session.linked);
-    session.linker_list = linked_list_address();
+    session.linker_list = (uint64_t)(uintptr_t)linked_list();
     library_state = LIBRARY_READY;
     if (session.config.enabled)
         library_start_session();

@@ -70,10 +70,13 @@ void linked_note(struct linked *linked)
     dl_iterate_phdr(object_note, linked);
 }
 
-/* link.h declares it; another libc may have none of that name. */
+/* glibc has the one, which link.h declares, and musl the other. */
 #pragma weak _r_debug
+extern struct r_debug *_dl_debug_addr __attribute__((weak));
 
-uint64_t linked_list_address(void)
+const struct r_debug *linked_list(void)
 {
-    return (uint64_t)(uintptr_t)&_r_debug;
+    if (&_r_debug != NULL)
+        return &_r_debug;
+    return &_dl_debug_addr != NULL ? _dl_debug_addr : NULL;
 }

@@ -4,10 +4,12 @@
 
 #include "../core/linked.h"
 
+struct r_debug; /* link.h */
+
 /* Fills LINKED, unless /proc lists the process's memory. Changes errno. */
 void linked_note(struct linked *linked);
 
-/* Where the linker keeps its list, see core/process_watch.h; 0: nowhere that is known. */
-uint64_t linked_list_address(void);
+/* Where the linker keeps its list of libraries; NULL: nowhere that is known. */
+const struct r_debug *linked_list(void);
 
 #endif

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Other libraries that are preloaded, and programs built to watch themselves: before us and after."""
 
+import errno
 import glob
 import subprocess
 
-from harness import (COMMAND, EVERYONE, Skip, bare, both, check_sum, expect, main, measured, near,
+from harness import (COMMAND, EVERYONE, Skip, bare, both, check_sum, expect, library, main, measured, near,
                      near_ms, need, program,
                      run, same, shared, test)
 
@@ -61,10 +62,11 @@ def test_gperftools(where):
     near_ms(result.profile.total() / 1000, 1000, 60, "sum")
 
 
-@test(each=WHERE)
-def test_wrapper_of_pthread_create(where):
+@test(each=[(where, where, "gnu") for where in WHERE] + [("after, found by the older hash table", "after", "sysv")])
+def test_wrapper_of_pthread_create(case):
     """Before us its time is the thread's like any other; after us it has passed when we come."""
-    rival = {where: [shared("wrapcreate")]}
+    _, where, table = case
+    rival = {where: [shared("wrapcreate", f"-Wl,--hash-style={table}", f"libwrapcreate-{table}.so")]}
     result = run(program("burners"), 4, 150, options={"UNIT": "us"}, clock=True, **rival)
     same(bare(program("burners"), 4, 150, **rival), result)
     profile = result.profile
@@ -75,6 +77,31 @@ def test_wrapper_of_pthread_create(where):
     for i in range(4):
         near(profile.thread_share(f"burner-{i}"), profile.thread_share("burner-0"), 0.03,
              f"burner-{i}")
+
+
+@test
+def test_a_dlsym_of_the_program():
+    """It would find us as what comes next to us."""
+    result = both(program("owndlsym"))
+    result = both(program("owndlsym"))
+    result.quiet()
+    own = [p for p in result.profiles if ".owndlsym." in p.path.name] # the shell it runs may have one, too
+    measured(len(own) == 1, f"{result.files()}")
+    near_ms(own[0].share("in_thread") * own[0].total(), 400, 20, "samples in two threads")
+
+
+@test
+def test_a_dlsym_that_finds_nothing():
+    """Loaded behind libc, with nobody to say what it stands in front of, the library refuses what it can't do."""
+    result = run(program("owndlsym"), library(), preload=False, env={"SELFSAMPLE_ENABLED": "no"})
+    lines = [line.split() for line in result.stdout.decode().splitlines()]
+    expect(result.status == 0 and len(lines) == 20, str(result))
+    numbers = {"pthread_sigmask": errno.ENOSYS, "sigwait": errno.ENOSYS, "pthread_create": errno.EAGAIN}
+    for name, returned, error in lines:
+        if name in numbers:
+            expect(int(returned) == numbers[name], f"{name}: {returned}")
+        else:
+            expect(returned == "-1" and error == "ENOSYS", f"{name}: {returned}, {error}")
 
 
 @test(each=EVERYONE[:2])

@@ -2,10 +2,11 @@
  * Calls what a profiler may hook with odd arguments and at odd moments, and prints what each call
  * returned and left in errno, so that two runs can be compared. Each part is a child of its own.
  * argv[1]: that part alone.
- * Build: -pthread
+ * Build: -pthread -ldl
  */
 #include "burn.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -153,6 +154,45 @@ static void masks(void)
     SAY(sigblock(-1));
     SAY(sigsetmask(0));
     SAY(sigsetmask(0));
+}
+
+/* An error that dlerror has yet to tell, over calls that a profiler looks up by dlsym. */
+#define SAY_PENDING(call)                                                                          \
+    do {                                                                                           \
+        dlopen("/nonexistent", RTLD_NOW);                                                          \
+        SAY(call);                                                                                 \
+        printf("%s\n", dlerror() != NULL ? "still pending" : "forgotten");                         \
+    } while (0)
+
+static void *end_at_once(void *unused)
+{
+    return unused;
+}
+
+static int thrd_end_at_once(void *unused)
+{
+    (void)unused;
+    return 0;
+}
+
+static void errors_of_the_linker(void)
+{
+    pthread_t thread;
+    thrd_t other;
+    sigset_t set;
+    SAY_PENDING(pthread_create(&thread, NULL, end_at_once, NULL));
+    pthread_join(thread, NULL);
+    SAY_PENDING(thrd_create(&other, thrd_end_at_once, NULL));
+    thrd_join(other, NULL);
+    SAY_PENDING(sigprocmask(SIG_BLOCK, NULL, &set));
+    SAY_PENDING(signal(SIGUSR1, SIG_IGN) == SIG_DFL);
+    SAY_PENDING(sigaltstack(NULL, NULL));
+    SAY_PENDING(waitid(P_ALL, 0, NULL, WEXITED));
+    SAY_PENDING(setuid(getuid()));
+    SAY_PENDING(system("exit 3"));
+    SAY_PENDING(execv("/nonexistent", true_words));
+    SAY_PENDING(prctl(PR_GET_DUMPABLE));
+    SAY_PENDING(syscall(SYS_getpid) == getpid());
 }
 
 static void actions(void)
@@ -559,6 +599,7 @@ int main(int argc, char **argv)
     } parts[] = {{"waits", waits},
                  {"interrupted", waits_that_are_interrupted},
                  {"masks", masks},
+                 {"dlerror", errors_of_the_linker},
                  {"actions", actions},
                  {"stacks", alternate_stacks},
                  {"waited", signals_that_are_waited_for},
