@@ -10,11 +10,15 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 #include <ucontext.h>
 
 #include "../core/sys.h"
 #include "hooks.h"
+
+#define KERNEL_SET_BYTES sizeof(uint64_t)
+#define NS_PER_S         1000000000u
 
 /* A thread's mask, as far as it is not what the kernel has. */
 struct view {
@@ -162,7 +166,8 @@ static int mask_hook(mask_function function, int how, const sigset_t *set, sigse
     sigset_t without;
     if (set != NULL) {
         will_be = blocked_after(was, how, sigismember(set, signal) == 1);
-        without = *set;
+        sigemptyset(&without);
+        memcpy(&without, set, KERNEL_SET_BYTES); /* there may be no more, and libc reads no more */
         if (how != SIG_UNBLOCK)
             sigdelset(&without, signal);
     }
@@ -330,36 +335,38 @@ static uint64_t monotonic_ns(void)
     return sys_clock_ns(CLOCK_MONOTONIC);
 }
 
-static uint64_t ns_of(const struct timespec *time)
+/* Of TIME, after PASSED_NS of it. Times that the kernel takes for endless stay as they are. */
+static struct timespec what_is_left(const struct timespec *time, uint64_t passed_ns)
 {
-    return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+    if (time->tv_sec >= INT32_MAX)
+        return *time;
+    uint64_t all_ns = (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec,
+             left_ns = all_ns > passed_ns ? all_ns - passed_ns : 0;
+    return (struct timespec){(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
 }
 
-/* Waits as the app wants, and again where what came is ours: the timer goes on by itself. */
+/* Waits as the app wants, and again where what came is ours: the timer goes on by itself. What the
+ * app gives is only looked at once the kernel has, which refuses what can't be read. */
 HOOK_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
                              const struct timespec *restrict timeout)
 {
-    int signal = our_signal();
     if (REAL(sigtimedwait) == NULL)
         return hook_refuse();
-    if (signal == 0 || sigismember(set, signal) != 1)
+    if (our_signal() == 0)
         return real.sigtimedwait(set, info, timeout);
     siginfo_t own;
     siginfo_t *what = info != NULL ? info : &own;
-    struct timespec left = timeout != NULL ? *timeout : (struct timespec){0, 0};
-    bool waits = left.tv_sec >= 0 && left.tv_sec < INT32_MAX;
-    uint64_t end_ns = timeout != NULL && waits ? monotonic_ns() + ns_of(timeout) : 0;
-    for (;;) {
-        int came = real.sigtimedwait(set, what, timeout != NULL ? &left : NULL);
-        if (!is_ours(came, what))
-            return came;
-        uint64_t now_ns = monotonic_ns();
-        if (end_ns != 0) {
-            uint64_t left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
-            left =
-                (struct timespec){(time_t)(left_ns / 1000000000u), (long)(left_ns % 1000000000u)};
-        }
+    /* A filter may kill for a look at the clock. */
+    bool timed = timeout != NULL && !session_is_hushed(&session);
+    uint64_t begun_ns = timed ? monotonic_ns() : 0;
+    struct timespec left;
+    int came = real.sigtimedwait(set, what, timeout);
+    while (is_ours(came, what)) {
+        if (timed)
+            left = what_is_left(timeout, monotonic_ns() - begun_ns);
+        came = real.sigtimedwait(set, what, timed ? &left : timeout);
     }
+    return came;
 }
 
 HOOK_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
@@ -370,17 +377,17 @@ HOOK_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict in
 /* Returns an error's number, and none for EINTR. */
 HOOK_EXPORT int sigwait(const sigset_t *restrict set, int *restrict signal)
 {
-    int ours = our_signal(), came, before = errno;
+    int came, before = errno;
     if (REAL(sigwait) == NULL)
         return ENOSYS;
-    if (ours == 0 || sigismember(set, ours) != 1)
+    if (our_signal() == 0)
         return real.sigwait(set, signal);
     do
         came = sigtimedwait(set, NULL, NULL);
     while (came < 0 && errno == EINTR);
-    int error = came < 0 ? errno : 0;
+    if (came < 0)
+        return errno;
     errno = before;
-    if (error == 0)
-        *signal = came;
-    return error;
+    *signal = came;
+    return 0;
 }

@@ -156,6 +156,23 @@ static void masks(void)
     SAY(sigsetmask(0));
 }
 
+/* As large as the kernel's, without anything behind. */
+static void masks_of_the_kernel(void)
+{
+    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sigset_t *set = (sigset_t *)(page + 4096 - sizeof(uint64_t));
+    mprotect(page + 4096, 4096, PROT_NONE);
+    *(uint64_t *)set = 1ull << (SIGUSR1 - 1);
+    SAY(sigprocmask(SIG_BLOCK, set, NULL));
+    SAY(pthread_sigmask(SIG_UNBLOCK, set, NULL));
+    SAY(sigprocmask(SIG_SETMASK, set, set));
+    SAY(sigpending(set));
+    raise(SIGUSR1);
+    *(uint64_t *)set = 1ull << (SIGUSR1 - 1);
+    SAY(sigwaitinfo(set, NULL));
+    munmap(page, 8192);
+}
+
 /* An error that dlerror has yet to tell, over calls that a profiler looks up by dlsym. */
 #define SAY_PENDING(call)                                                                          \
     do {                                                                                           \
@@ -258,9 +275,15 @@ static void signals_that_are_waited_for(void)
     SAY(sigtimedwait(&all, &info, &before));
     SAY(sigtimedwait(&all, &info, &odd));
     SAY(sigtimedwait(null, &info, &no_time));
+    SAY(sigtimedwait(nowhere, &info, &no_time));
+    SAY(sigtimedwait(&all, &info, nowhere));
+    SAY(sigwaitinfo(nowhere, &info));
+    SAY(sigwait(nowhere, &number));
     sigprocmask(SIG_BLOCK, &user, NULL);
     raise(SIGUSR1);
     SAY(sigtimedwait(&all, NULL, NULL));
+    raise(SIGUSR1);
+    SAY(sigtimedwait(&all, nowhere, NULL));
     raise(SIGUSR1);
     SAY(sigwaitinfo(&all, &info));
     raise(SIGUSR1);
@@ -599,6 +622,7 @@ int main(int argc, char **argv)
     } parts[] = {{"waits", waits},
                  {"interrupted", waits_that_are_interrupted},
                  {"masks", masks},
+                 {"kernel's masks", masks_of_the_kernel},
                  {"dlerror", errors_of_the_linker},
                  {"actions", actions},
                  {"stacks", alternate_stacks},
