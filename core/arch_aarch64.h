@@ -78,14 +78,16 @@ __attribute__((unused)) static void (*const arch_signal_return)(void) = NULL;
 /*
  * Defines, at file level, a function NAME in front of the one of the same kind that the variable
  * REAL points to; FIND returns that where REAL is still NULL. A call whose first argument is NUMBER
- * goes to SPECIAL. What is passed is neither looked at nor written.
+ * goes to SPECIAL, one with NUMBER2 to SPECIAL2. What is passed is neither looked at nor written.
  */
-#define ARCH_HOOK_FORWARD(name, number, special, real, find)                                       \
+#define ARCH_HOOK_FORWARD(name, number, special, number2, special2, real, find)                    \
     __asm__(".text\n.align 2\n.globl " name "\n.type " name ", %function\n" name ":\n"             \
             ".cfi_startproc\n\t"                                                                   \
             "hint #34\n\t" /* bti c */                                                             \
             "cmp x0, #" number "\n\t"                                                              \
             "b.eq " special "\n\t"                                                                 \
+            "cmp x0, #" number2 "\n\t"                                                             \
+            "b.eq " special2 "\n\t"                                                                \
             "adrp x16, " real "\n\t"                                                               \
             "ldr x16, [x16, #:lo12:" real "]\n\t"                                                  \
             "cbz x16, 1f\n\t"                                                                      \

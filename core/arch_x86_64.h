@@ -67,15 +67,17 @@ __attribute__((naked, unused)) static void arch_signal_return(void)
 /*
  * Defines, at file level, a function NAME in front of the one of the same kind that the variable
  * REAL points to; FIND returns that where REAL is still NULL. A call whose first argument is NUMBER
- * goes to SPECIAL. What is passed is neither looked at nor written: with fewer than seven
- * arguments, the stack above the return address is the caller's, and other threads may be at work
- * on it.
+ * goes to SPECIAL, one with NUMBER2 to SPECIAL2. What is passed is neither looked at nor written:
+ * with fewer than seven arguments, the stack above the return address is the caller's, and other
+ * threads may be at work on it.
  */
-#define ARCH_HOOK_FORWARD(name, number, special, real, find)                                       \
+#define ARCH_HOOK_FORWARD(name, number, special, number2, special2, real, find)                    \
     __asm__(".text\n.globl " name "\n.type " name ", @function\n" name ":\n"                       \
             ".cfi_startproc\n\t"                                                                   \
             "cmpq $" number ", %rdi\n\t"                                                           \
             "je " special "\n\t"                                                                   \
+            "cmpq $" number2 ", %rdi\n\t"                                                          \
+            "je " special2 "\n\t"                                                                  \
             "movq " real "(%rip), %rax\n\t"                                                        \
             "testq %rax, %rax\n\t"                                                                 \
             "je 1f\n\t"                                                                            \

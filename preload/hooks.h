@@ -41,6 +41,8 @@ static inline int hook_refuse(void)
 extern long (*hooks_real_syscall)(long number, ...);
 long (*hooks_find_syscall(void))(long number, ...);
 long hooks_syscall_seccomp(long number, long operation, long flags, long filter);
+long hooks_syscall_prctl(long number, long option, unsigned long a, unsigned long b,
+                         unsigned long c, unsigned long d);
 
 /* Prepares what threads tell at their end. Once, in the constructor. */
 void hooks_prepare(void);

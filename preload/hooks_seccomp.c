@@ -1,8 +1,8 @@
 /*
  * The hooks on the two ways into seccomp, prctl and syscall: from just before the app enters it, no
  * system call of ours is made in its threads, since its filter may kill for it. (libc has no
- * function seccomp; libseccomp calls these two.) That on prctl also counts the calls that make the
- * memory undumpable, for the helper.
+ * function seccomp; libseccomp calls these two.) They also count the calls that make the memory
+ * undumpable, for the helper.
  *
  * Runs in the app's threads. Every other call goes straight on. Leaves errno alone.
  */
@@ -93,8 +93,8 @@ int hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, un
     return real_prctl(option, a, b, c, d);
 }
 
-ARCH_HOOK_FORWARD("syscall", TEXT_(SYS_seccomp), "hooks_syscall_seccomp", "hooks_real_syscall",
-                  "hooks_find_syscall");
+ARCH_HOOK_FORWARD("syscall", TEXT_(SYS_seccomp), "hooks_syscall_seccomp", TEXT_(SYS_prctl),
+                  "hooks_syscall_prctl", "hooks_real_syscall", "hooks_find_syscall");
 
 long hooks_syscall_seccomp(long number, long operation, long flags, long filter)
 {
@@ -105,4 +105,20 @@ long hooks_syscall_seccomp(long number, long operation, long flags, long filter)
     if (result < 0 && entering && !hushed) /* with a listener the result is its descriptor */
         session_unhush(&session);
     return result;
+}
+
+static int prctl_by_syscall(int option, unsigned long a, unsigned long b, unsigned long c,
+                            unsigned long d)
+{
+    return (int)hooks_find_syscall()(SYS_prctl, option, a, b, c, d);
+}
+
+long hooks_syscall_prctl(long number, long option, unsigned long a, unsigned long b,
+                         unsigned long c, unsigned long d)
+{
+    if (undumps((int)option, a))
+        return undump(prctl_by_syscall, b, c, d);
+    if (__builtin_expect(enters_by_prctl((int)option, a, b), 0))
+        return enter(prctl_by_syscall, a, b, c, d);
+    return hooks_find_syscall()(number, option, a, b, c, d);
 }

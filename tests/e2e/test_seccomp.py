@@ -39,7 +39,7 @@ def test_as_an_ordinary_user():
     check_profile(result)
 
 
-@test(each=["prctl", "syscall", "threads", "thread", "fork", "trap"])
+@test(each=["prctl", "syscall", "generic", "threads", "thread", "fork", "trap"])
 def test_it_is_known_at_once(way):
     """A program that hardly lives on inside is not killed for what it does at its end."""
     for _ in range(3):

@@ -4,6 +4,7 @@
  * this thread and, where the way says so, in others; and ends.
  *
  *   prctl, syscall   by that function of libc; ends by return from main
+ *   generic          prctl's way, by syscall
  *   all              by syscall, for all threads at once, with a filter that allows everything
  *   raw              by no function of libc; a pause of 200 ms lets it be noticed; then as above
  *   trap             the filter sends SIGSYS instead
@@ -144,6 +145,9 @@ static void enter(const char *way)
     } else if (strcmp(way, "prctl") == 0) {
         if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
             fail("prctl");
+    } else if (strcmp(way, "generic") == 0) {
+        if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+            fail("prctl by syscall");
     } else if (strcmp(way, "all") == 0) {
         if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
             fail("all threads");
