@@ -119,15 +119,19 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     uint64_t used_before_ns = thread_used_ns(thread);
     thread->count_ns = count_ns;
     uint64_t used_ns = thread_used_ns(thread);
+    struct kernel_time_gap gap = {0};
     if (!thread->settled)
-        kernel_time_before_sample(&collector->kernel, thread, used_before_ns, used_ns);
+        gap = kernel_time_before_sample(&collector->kernel, thread, used_before_ns, used_ns);
     if (thread->by_timer)
         weight_ns = sampling_timer_weight_ns(thread->birth_nominal_ns, count_ns, before_ns,
                                              !thread->sampled);
     else if (!thread->settled && !thread->plain &&
              used_ns <= SAMPLING_BIRTH_PERIODS * thread->birth_nominal_ns)
         weight_ns = sampling_birth_weight_ns(thread->birth_nominal_ns, thread->period_ns, used_ns,
-                                             !thread->sampled);
+                                             !thread->sampled) +
+                    gap.lost_ns;
+    else
+        weight_ns -= gap.kernel_ns < weight_ns ? gap.kernel_ns : weight_ns;
     thread->weight_ns += weight_ns;
     if (!thread->settled && used_ns > collector->longest_ns)
         collector->longest_ns = used_ns;
@@ -139,7 +143,7 @@ static void pass_sample(struct thread *thread, const struct record *record)
 {
     thread->sampled = true;
     thread->unbalanced |= !thread->settled;
-    thread->lost_since_sample = false;
+    thread->lost_since_sample = 0;
     if (record->sample.count_ns > thread->count_ns)
         thread->count_ns = record->sample.count_ns;
 }
@@ -186,7 +190,8 @@ static void handle_sample(struct collector *collector, struct thread *thread,
     uint64_t weight_ns =
         kernel_time_take(&collector->kernel, thread, weigh(collector, thread, record));
     thread->sampled = true;
-    thread->period_is_new = thread->lost_since_sample = false;
+    thread->period_is_new = false;
+    thread->lost_since_sample = 0;
     thread->samples_since_draw++;
     enum unwind_end end;
     size_t count = stack_frames(&collector->stacks, thread, record, &end);
@@ -220,7 +225,9 @@ static void handle_loss(struct collector *collector, struct thread *thread,
                         const struct record *record)
 {
     collector->lost += thread->settled ? record->lost : 0;
-    collector->scan_wanted = collector->maps_wanted = thread->lost_since_sample = true;
+    thread->lost_since_sample += record->lost;
+    thread->samples_since_draw += (uint32_t)record->lost;
+    collector->scan_wanted = collector->maps_wanted = true;
     thread_refresh_name(threads_proc_pid(&collector->threads), thread);
 }
 
@@ -256,8 +263,10 @@ static void handle(struct collector *collector, struct thread *thread, const str
         handle_birth(collector, record);
         break;
     case RECORD_DEATH:
-        if ((pid_t)record->tid == thread->tid)
+        if ((pid_t)record->tid == thread->tid) {
             thread->dead = true;
+            thread->ring_was_full = false; /* what was lost has been told before */
+        }
         break;
     case RECORD_LOST:
         handle_loss(collector, thread, record);

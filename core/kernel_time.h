@@ -43,12 +43,19 @@ uint64_t kernel_time_take(struct kernel_time *kernel, struct thread *thread, uin
 uint64_t kernel_time_take_last(struct kernel_time *kernel, struct thread *thread,
                                uint64_t weight_ns);
 
-/* Of a thread with its first event, which had been sampled at BEFORE_NS of its CPU time (0: never)
- * and is again at SAMPLE_NS. */
-void kernel_time_before_sample(struct kernel_time *kernel, struct thread *thread,
-                               uint64_t before_ns, uint64_t sample_ns);
+/* What lies between two samples of a thread's first event. */
+struct kernel_time_gap {
+    uint64_t kernel_ns; /* for this time points stand that made no record */
+    uint64_t lost_ns;   /* so much weigh those points of it whose records were lost */
+};
 
-/* The same up to END_NS, after its last sample. */
+/* Of a thread with its first event, which had been sampled at BEFORE_NS of its CPU time (0: never)
+ * and is again at SAMPLE_NS: books the points that made no record. */
+struct kernel_time_gap kernel_time_before_sample(struct kernel_time *kernel, struct thread *thread,
+                                                 uint64_t before_ns, uint64_t sample_ns);
+
+/* The same up to END_NS, after its last sample. Where its ring is full, and stays so, the kernel
+ * has no occasion to tell how many records it lost: then nothing is booked. */
 void kernel_time_to_end(struct kernel_time *kernel, struct thread *thread, uint64_t end_ns);
 
 /* What of NS, which such a thread has used and no point stands for, goes to thread->kernel_node:

@@ -106,16 +106,15 @@ uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64
 uint64_t sampling_birth_missed_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t after_ns,
                                   uint64_t until_ns)
 {
-    uint64_t last_ns = SAMPLING_BIRTH_PERIODS * nominal_ns, sum_ns = 0;
-    if (last_ns > until_ns)
-        last_ns = until_ns;
-    for (uint64_t t = after_ns + birth_ns; t <= last_ns; t += birth_ns) {
+    uint64_t last_ns = SAMPLING_BIRTH_PERIODS * nominal_ns, sum_ns = 0, t = after_ns + birth_ns;
+    bool is_fast = birth_ns * FAST_FRACTION < nominal_ns;
+    while (t <= last_ns && t <= until_ns) {
         bool first = after_ns == 0 && t == birth_ns;
         sum_ns += sampling_birth_weight_ns(nominal_ns, birth_ns, t, first);
-        if (birth_ns * FAST_FRACTION < nominal_ns) /* but for the first point, none counts */
-            break;
+        /* Of a fast one, none counts but the first. */
+        t += is_fast ? ((last_ns - t) / birth_ns + 1) * birth_ns : birth_ns;
     }
-    return sum_ns;
+    return t <= until_ns ? sum_ns + ((until_ns - t) / birth_ns + 1) * birth_ns : sum_ns;
 }
 
 uint64_t sampling_birth_point_ns(uint64_t birth_ns, uint64_t after_ns)

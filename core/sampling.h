@@ -78,7 +78,7 @@ uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64
 /*
  * What those points of a birth's event weigh that lie after AFTER_NS, where it was sampled last (0:
  * never), and not after UNTIL_NS, and made no record: where the kernel makes none of its own time,
- * they fell into that. Beyond SAMPLING_BIRTH_PERIODS no points are weighed.
+ * they fell into that. Beyond SAMPLING_BIRTH_PERIODS each is a period of the event's own.
  */
 uint64_t sampling_birth_missed_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t after_ns,
                                   uint64_t until_ns);

@@ -378,6 +378,8 @@ void thread_replace(const struct threads *threads, struct thread *thread,
     thread->base_cpu_ns = base_cpu_ns;
     thread->stolen_ns = 0;
     thread->samples_since_draw = 0;
+    thread->lost_since_sample = 0;
+    thread->ring_was_full = false;
 }
 
 void thread_note_need(struct thread *thread, size_t bytes)

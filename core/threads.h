@@ -46,13 +46,13 @@ struct thread {
     uint32_t label;            /* at its last sample, see labels.h */
     uint32_t label_entry;      /* LABEL_NO_ENTRY: none known */
     uint32_t labels_taken;     /* labels->taken when that was last looked for */
-    uint64_t owed_ns;       /* used before it could be sampled; its next sample weighs that too */
-    uint64_t end_cpu_ns;    /* its CPU clock at its end, as it told it; 0: it did not */
-    uint64_t birth_cpu_ns;  /* its CPU clock when its first event began to count */
-    uint64_t weight_ns;     /* of all samples of that event */
-    uint64_t period_ns;     /* of its event, as last set */
-    bool period_is_new;     /* no sample has come since: the last one ended early */
-    bool lost_since_sample; /* records were lost since its last sample */
+    uint64_t owed_ns;      /* used before it could be sampled; its next sample weighs that too */
+    uint64_t end_cpu_ns;   /* its CPU clock at its end, as it told it; 0: it did not */
+    uint64_t birth_cpu_ns; /* its CPU clock when its first event began to count */
+    uint64_t weight_ns;    /* of all samples of that event */
+    uint64_t period_ns;    /* of its event, as last set */
+    bool period_is_new;    /* no sample has come since: the last one ended early */
+    uint64_t lost_since_sample; /* records that were, as far as that is told */
     bool ring_was_full;   /* when it was last read: what came then was lost, and is not told yet */
     bool sampled;         /* its event has made a record */
     bool unbalanced;      /* it was paused while it had its first event: that can't be accounted */
@@ -65,7 +65,7 @@ struct thread {
     uint32_t seen_node, kernel_node; /* of its first event, where points went that made records, and
                                         those in the kernel that made none; PROFILE_NONE */
     uint32_t missed;                 /* how many of the latter are known */
-    uint32_t samples_since_draw;
+    uint32_t samples_since_draw;     /* with those that were lost */
     uint64_t retry_ns;
     uint64_t fitted_ns; /* when its settled event was opened; CLOCK_MONOTONIC */
     uint32_t growths;   /* how often that was for the sake of a larger copy */

@@ -1,144 +1,6 @@
-/*
- * collector: rings in ordinary memory, filled with records as the kernel lays them out, and what
- * becomes of them in profile, modules and threads.
- */
-#include "collector_fixture.h"
-
-#include <linux/perf_event.h>
-#include <sys/mman.h>
-
+/* collector: what becomes of the records in profile, modules and threads. */
+#include "collector_rings.h"
 #include "record.h"
-#include "sampling.h"
-
-#define RING_BYTES 16384u
-
-static void prepare(bool kernel_frames)
-{
-    traits = (struct event_traits){.kernel_frames = kernel_frames};
-    collector_prepare();
-}
-
-/* A thread whose ring is ours to fill. It comes through the mailbox, with a plain period. */
-static struct thread *thread_with_ring(pid_t tid, const char *name)
-{
-    void *mapping = mmap(NULL, EVENT_PAGE_BYTES + RING_BYTES, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct mailbox_slot *slot = mailbox_reserve(&mailbox);
-    if (mapping == MAP_FAILED || slot == NULL)
-        return NULL;
-    slot->birth = (struct birth){
-        .tid = tid,
-        .event = {.fd = -1, .mapping = mapping, .mapping_bytes = EVENT_PAGE_BYTES + RING_BYTES},
-        .period_ns = PERIOD_NS,
-        .plain = true,
-        .stack_bytes = 1024};
-    snprintf(slot->birth.name, sizeof slot->birth.name, "%s", name);
-    mailbox_post(&mailbox, slot);
-    collector_take_births(&collector, &mailbox);
-    return threads_find(&collector.threads, tid);
-}
-
-static void put(struct thread *thread, const uint64_t *words, size_t count)
-{
-    struct perf_event_mmap_page *control = thread->event.mapping;
-    uint8_t *data = (uint8_t *)thread->event.mapping + EVENT_PAGE_BYTES;
-    for (size_t i = 0; i < count; i++, control->data_head += 8)
-        memcpy(data + control->data_head % RING_BYTES, &words[i], 8);
-}
-
-static uint64_t header(uint32_t type, uint16_t misc, size_t words)
-{
-    return type | (uint64_t)misc << 32 | (uint64_t)words << 51;
-}
-
-static uint64_t pair(uint32_t low, uint32_t high)
-{
-    return low | (uint64_t)high << 32;
-}
-
-/* A sample without user state: its stack is the thread's name and [exec]. */
-static void put_sample(struct thread *thread, uint64_t time_ns, uint64_t count_ns)
-{
-    const size_t words = traits.kernel_frames ? 8 : 7;
-    const uint64_t start[] = {header(PERF_RECORD_SAMPLE, 0, words), 0x1000,
-                              pair((uint32_t)getpid(), (uint32_t)thread->tid), time_ns, count_ns};
-    const uint64_t end[] = {0, PERF_SAMPLE_REGS_ABI_NONE, 0}; /* call chain, registers, stack */
-    put(thread, start, 5);
-    put(thread, end + (8 - words), words - 5);
-}
-
-static void put_name(struct thread *thread, uint64_t time_ns, uint16_t misc, const char *name)
-{
-    uint64_t words[6] = {header(PERF_RECORD_COMM, misc, 6),
-                         pair((uint32_t)getpid(), (uint32_t)thread->tid),
-                         0,
-                         0,
-                         pair((uint32_t)getpid(), (uint32_t)thread->tid),
-                         time_ns};
-    memcpy(&words[2], name, strlen(name));
-    put(thread, words, 6);
-}
-
-/* A birth or a death of TID in process PID. */
-static void put_task(struct thread *thread, uint32_t type, uint64_t time_ns, pid_t pid, pid_t tid)
-{
-    const uint64_t words[] = {header(type, 0, 6),
-                              pair((uint32_t)pid, (uint32_t)getpid()),
-                              pair((uint32_t)tid, (uint32_t)thread->tid),
-                              time_ns,
-                              pair((uint32_t)getpid(), (uint32_t)thread->tid),
-                              time_ns};
-    put(thread, words, 6);
-}
-
-static void put_map(struct thread *thread, uint64_t time_ns, pid_t pid, uint64_t start)
-{
-    uint64_t words[12] = {header(PERF_RECORD_MMAP2, 0, 12),
-                          pair((uint32_t)pid, (uint32_t)thread->tid),
-                          start,
-                          0x1000,
-                          0,
-                          0,
-                          5,
-                          0,
-                          0,
-                          0,
-                          0,
-                          time_ns};
-    memcpy(&words[9], "/mapped", 7);
-    put(thread, words, 12);
-}
-
-static void put_lost(struct thread *thread, uint64_t time_ns, uint64_t count)
-{
-    const uint64_t words[] = {header(PERF_RECORD_LOST, 0, 5), 1, count, 0, time_ns};
-    put(thread, words, 5);
-}
-
-/* The weight of the root NAME and all below it. */
-static uint64_t weight_of(const char *name)
-{
-    const struct profile *profile = &collector.profile;
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < profile_node_count(profile); i++) {
-        uint32_t root = i;
-        while (profile_node_at(profile, root)->parent != PROFILE_NONE)
-            root = profile_node_at(profile, root)->parent;
-        const struct profile_frame *frame =
-            profile_frame_at(profile, profile_node_at(profile, root)->frame);
-        if (frame->module == FRAME_OF_THREAD &&
-            strcmp(stack_text(&collector.stacks, frame->address), name) == 0)
-            sum += profile_node_at(profile, i)->weight_ns;
-    }
-    return sum;
-}
-
-static void end_all(void)
-{
-    for (uint32_t i = 0; i < collector.threads.used; i++)
-        event_close(&threads_at(&collector.threads, i)->event);
-    modules_close(&collector.modules);
-}
 
 TEST(a_sample_weighs_what_passed_since_the_last)
 {
@@ -397,7 +259,8 @@ TEST(losses_are_counted_where_they_matter)
     put_lost(thread, 100, 7);
     collector_drain(&collector, UINT64_MAX);
     CHECK_U64(collector.lost, 0); /* the next sample of a birth carries them */
-    CHECK(collector.scan_wanted && collector.maps_wanted && thread->lost_since_sample);
+    CHECK(collector.scan_wanted && collector.maps_wanted);
+    CHECK_U64(thread->lost_since_sample, 7);
     thread->settled = true;
     put_lost(thread, 200, 9);
     const uint64_t throttle[] = {header(PERF_RECORD_THROTTLE, 0, 6), 300, 1, 1, 0, 300};
@@ -406,64 +269,6 @@ TEST(losses_are_counted_where_they_matter)
     CHECK_U64(collector.lost, 9);
     CHECK_U64(collector.throttled, 1);
     end_all();
-}
-
-/* Without kernel samples an event that fires in the kernel leaves a gap of a whole period. */
-TEST(gaps_are_the_kernels_where_its_samples_are_refused)
-{
-    prepare(false);
-    struct thread *thread = thread_with_ring(900, "one");
-    REQUIRE(thread != NULL);
-    thread->settled = true;
-    put_sample(thread, 100, PERIOD_NS);
-    collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel.ns, 0);
-    put_sample(thread, 200, 2 * PERIOD_NS + 100);
-    collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel.ns, 0);
-    CHECK_U64(weight_of("one"), 2 * PERIOD_NS + 100);
-    thread->lost_since_sample = true; /* it may have been a loss: not sure */
-    put_sample(thread, 300, 5 * PERIOD_NS);
-    collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel.ns, 0);
-    put_sample(thread, 400, 8 * PERIOD_NS);
-    collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel.ns, 2 * PERIOD_NS);
-    CHECK_U64(weight_of("one"), 8 * PERIOD_NS);
-    thread->period_is_new = true; /* up to three may have been others */
-    put_sample(thread, 500, 18 * PERIOD_NS);
-    collector_drain(&collector, UINT64_MAX);
-    CHECK_U64(collector.kernel.ns, 9 * PERIOD_NS);
-    CHECK_U64(weight_of("one"), 18 * PERIOD_NS);
-    end_all();
-}
-
-/* A birth with half a nominal period whose first two points fell into the kernel: the first weighs
- * a period, the second what a record there would. */
-TEST(points_of_births_without_a_record_are_the_kernels)
-{
-    static const struct {
-        bool kernel_frames, lost;
-        uint64_t wanted;
-    } cases[] = {{false, false, 1}, {false, true, 0}, {true, false, 0}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        prepare(cases[i].kernel_frames);
-        struct thread *thread = thread_with_ring(900, "one");
-        REQUIRE(thread != NULL);
-        thread->plain = false;
-        thread->period_ns = PERIOD_NS / 2;
-        thread->lost_since_sample = cases[i].lost;
-        put_sample(thread, 100, PERIOD_NS * 3 / 2 + 1000);
-        collector_drain(&collector, UINT64_MAX);
-        uint64_t second_ns = sampling_birth_weight_ns(PERIOD_NS, PERIOD_NS / 2, PERIOD_NS, false);
-        uint64_t third_ns =
-            sampling_birth_weight_ns(PERIOD_NS, PERIOD_NS / 2, PERIOD_NS * 3 / 2 + 1000, false);
-        CHECK(second_ns > PERIOD_NS / 4);
-        CHECK_U64(collector.kernel.ns, cases[i].wanted * (PERIOD_NS + second_ns));
-        CHECK_U64(weight_of("one"), cases[i].wanted * (PERIOD_NS + second_ns) + third_ns);
-        CHECK_U64(thread->weight_ns, weight_of("one"));
-        end_all();
-    }
 }
 
 /* Most of each period is stolen, which is noticed at a gap that is shorter than all of that. */

@@ -32,6 +32,25 @@ TEST(a_part_is_the_kernels_as_of_the_points)
     CHECK_U64(kernel_time_part_ns(thread, 800), 300);
 }
 
+/* Of three points, of which nothing is left, two made records that were lost. */
+TEST(what_lost_records_would_weigh_is_not_the_kernels)
+{
+    struct thread *thread = first_event_of_thread();
+    uint32_t frame = profile_frame(&collector.profile, FRAME_OF_TEXT, 0);
+    profile_add(&collector.profile, &frame, 1, 0, &thread->seen_node);
+    thread->birth_nominal_ns = PERIOD_NS;
+    thread->count_ns = 20 * PERIOD_NS;
+    thread->lost_since_sample = 2;
+    kernel_time_to_end(&collector.kernel, thread, 23 * PERIOD_NS + 1);
+    CHECK_U64(thread->missed, 1);
+    CHECK_U64(collector.kernel.ns, PERIOD_NS);
+    CHECK_U64(profile_node_at(&collector.profile, thread->seen_node)->weight_ns, 2 * PERIOD_NS);
+    CHECK_U64(thread->weight_ns, 3 * PERIOD_NS);
+    thread->ring_was_full = true; /* and nobody knows of how many */
+    kernel_time_to_end(&collector.kernel, thread, 30 * PERIOD_NS);
+    CHECK_U64(thread->weight_ns, 3 * PERIOD_NS);
+}
+
 /* Of a settled one, by periods: with the last of them it is not known whether one has ended. */
 TEST(whole_periods_of_a_settled_thread_are_the_kernels)
 {
@@ -45,6 +64,8 @@ TEST(whole_periods_of_a_settled_thread_are_the_kernels)
     CHECK_U64(collector.kernel.ns, 5 * PERIOD_NS);
     thread->period_is_new = true;
     CHECK_U64(kernel_time_take_last(&collector.kernel, thread, PERIOD_NS * 3), PERIOD_NS * 2);
+    thread->lost_since_sample = 4;
+    CHECK_U64(kernel_time_take_last(&collector.kernel, thread, PERIOD_NS * 6), PERIOD_NS * 6);
     thread->ring_was_full = true;
     CHECK_U64(kernel_time_take_last(&collector.kernel, thread, PERIOD_NS * 9), PERIOD_NS * 9);
     CHECK_U64(collector.kernel.ns, 6 * PERIOD_NS);

@@ -135,6 +135,19 @@ TEST(what_makes_no_record_has_its_sum_and_share)
     }
 }
 
+/* From where e(t) has its limit each is a period of the event's; a fast draw's first point is all
+ * of it that counts before. */
+TEST(late_points_without_a_record_are_periods)
+{
+    const uint64_t late = SAMPLING_BIRTH_PERIODS * NOMINAL, fast = NOMINAL / 8;
+    CHECK_U64(sampling_birth_missed_ns(NOMINAL, NOMINAL, late, late + 5 * NOMINAL), 5 * NOMINAL);
+    CHECK_U64(sampling_birth_missed_ns(NOMINAL, NOMINAL, late, late + NOMINAL - 1), 0);
+    CHECK_U64(sampling_birth_missed_ns(NOMINAL, fast, NOMINAL, late), 0);
+    CHECK_U64(sampling_birth_missed_ns(NOMINAL, fast, 0, late + 1), NOMINAL);
+    CHECK_U64(sampling_birth_missed_ns(NOMINAL, fast, 0, late + 9 * fast), NOMINAL + 9 * fast);
+    CHECK_U64(sampling_birth_missed_ns(NOMINAL, fast, late - fast / 2, late + 8 * fast), 8 * fast);
+}
+
 TEST(births_are_sampled_at_a_bounded_rate)
 {
     for (uint64_t i = 0; i < 100000; i++) {
