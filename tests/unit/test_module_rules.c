@@ -17,7 +17,7 @@
 #include "elf_fixture.h"
 #include "sample_fixture.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(TEST_QUICKLY)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(TEST_QUICKLY)
 #define FUNCTION_STRIDE 12u
 #define WHOLE_PLACES    20000u
 #else
