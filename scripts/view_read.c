@@ -265,6 +265,13 @@ void view_expect_counts(const struct stacks *stacks, int side, const char *file,
     view_fail("%s: all counts are 0", file);
 }
 
+void view_read_all(struct stacks *stacks, char **files, size_t count, struct view_options *options)
+{
+    for (size_t i = 0; i < count; i++)
+        view_read(stacks, 0, files[i], NULL, options);
+    view_expect_counts(stacks, 0, count == 1 ? files[0] : "these files", options);
+}
+
 bool view_has_programs(const struct view_options *options, size_t count)
 {
     return count > 1 && !options->sum && !options->difference;

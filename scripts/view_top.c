@@ -134,9 +134,7 @@ void view_top(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     stacks_open(&stacks);
-    for (size_t i = 0; i < count; i++)
-        view_read(&stacks, 0, files[i], NULL, options);
-    view_expect_counts(&stacks, 0, count == 1 ? files[0] : "these files", options);
+    view_read_all(&stacks, files, count, options);
     print_subject(&stacks, count, options);
     size_t more = top_print(&stacks, false, options);
     if (more != 0)

@@ -34,9 +34,7 @@ void view_tree(struct view_options *options, char **files, size_t count)
 {
     struct stacks stacks;
     stacks_open(&stacks);
-    for (size_t i = 0; i < count; i++)
-        view_read(&stacks, 0, files[i], NULL, options);
-    view_expect_counts(&stacks, 0, count == 1 ? files[0] : "these files", options);
+    view_read_all(&stacks, files, count, options);
     stacks_sort(&stacks);
     struct printing printing = {options, stacks.root->total[0], table_width(), 0};
     size_t spare = printing.width - COLUMNS_BEFORE - LEVEL_COLUMNS - NAME_COLUMNS;

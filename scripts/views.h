@@ -110,6 +110,9 @@ void view_read(struct stacks *stacks, int side, const char *file, const char *ro
  * Where it is the last of its stack it is shown. */
 bool view_leaves_out(const struct view_options *options, size_t frame, bool is_last);
 
+/* Adds COUNT FILES to side 0. Ends the process where they left nothing to be shown. */
+void view_read_all(struct stacks *stacks, char **files, size_t count, struct view_options *options);
+
 /* Are COUNT files shown under frames of their programs? */
 bool view_has_programs(const struct view_options *options, size_t count);
 

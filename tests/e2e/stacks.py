@@ -5,7 +5,7 @@ import random
 import subprocess
 from collections import Counter
 
-from harness import COMMAND, expect
+from harness import COMMAND, FLAMEGRAPH, Skip, expect
 
 FUNCTIONS = ["parse", "read file", "std::map<int, char*>::find(int const&)", "copy_user_[k]",
              "inlined_[i]", "größe", "a", "b"]
@@ -58,3 +58,24 @@ def sums(stacks):
         for function in set(stack[1:]):
             total[function] += count
     return own, total
+
+
+def columns(text):
+    """Of a folded file with two counts: {(frame, ...): count} of the first and of the second."""
+    first, second = {}, {}
+    for stack, count in parsed(text).items():
+        *frames, leaf = stack
+        name, number = leaf.rsplit(" ", 1)
+        first[(*frames, name)], second[(*frames, name)] = int(number), count
+    return first, second
+
+
+def picture(text, total):
+    """Through flamegraph.pl, whose first frame tells the sum that it read."""
+    if not os.path.exists(FLAMEGRAPH):
+        raise Skip("needs flamegraph.pl")
+    made = subprocess.run([FLAMEGRAPH], input=text.encode(), capture_output=True, timeout=60)
+    expect(made.returncode == 0 and not made.stderr, f"flamegraph.pl: {made.stderr[:300]!r}")
+    svg = made.stdout.decode(errors="replace")  # it shortens names by bytes
+    expect(f"all ({total:,} samples" in svg, "another sum in the picture")
+    return svg
