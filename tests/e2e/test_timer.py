@@ -5,10 +5,9 @@ import os
 import re
 import resource
 import signal
-from pathlib import Path
 
 from harness import (bare, both, comm, expect, helpers, main, measured, near, need, program, run,
-                     shared, test, top_directory, wait_until)
+                     shared, state, test, top_directory, wait_until)
 
 TIMER = {"ENGINE": "timer"}
 
@@ -163,11 +162,8 @@ def test_exec():
     result = both(program("execself"), 4, options={**TIMER, "UNIT": "us"})
     expect(len(result.profiles) >= 4, f"{result.files()}")
 
-    def has_ended(helper):
-        return Path(f"/proc/{helper}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-
     def wait_and_kill(pid):
-        wait_until(lambda: comm(pid) == "sleep" and all(map(has_ended, helpers(pid))), 20,
+        wait_until(lambda: comm(pid) == "sleep" and all(state(helper) in ("Z", "") for helper in helpers(pid)), 20,
                    "its helper stays")
         os.kill(pid, signal.SIGTERM)
 
