@@ -3,8 +3,8 @@
  * no lock, leaves errno to the real functions.
  *
  * Not hooked, since nothing has to be: calls that set a mask only while they wait (sigsuspend,
- * ppoll, pselect, epoll_pwait). Masks that handlers have while they run are the app's own: a
- * handler that blocks all signals is sampled when it returns.
+ * ppoll, pselect, epoll_pwait). Masks that handlers have while they run are the app's own, with our
+ * signal for those on an alternate stack: a handler with such a mask is sampled when it returns.
  */
 #include "hooks_signals.h"
 
@@ -176,6 +176,8 @@ static int mask_hook(mask_function function, int how, const sigset_t *set, sigse
         return result;
     if (old != NULL && was)
         sigaddset(old, signal);
+    else if (old != NULL) /* of a handler that has it in its mask for us */
+        sigdelset(old, signal);
     view->blocked = will_be;
     return 0;
 }
@@ -206,6 +208,52 @@ static bool let_go(int signal, sighandler_t handler)
     return signal == our_signal();
 }
 
+/* For each signal, ours, where its handler has that in its mask and the app has not put it there;
+ * 0: none. Another may be ours by now. */
+static uint8_t added[_NSIG];
+
+/* Handlers that are left by longjmp, which SA_NODEFER is for, would leave blocked what is in their
+ * masks. */
+static bool may_lack_room(const struct sigaction *action)
+{
+    return (action->sa_flags & (SA_ONSTACK | SA_NODEFER)) == SA_ONSTACK &&
+           action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
+}
+
+/* Our signal, where it has to be added to the mask of ACTION, for SIGNAL; 0: it has not. An
+ * alternate stack with room for a handler may have none for another signal on top, and the kernel
+ * ends a process for that. */
+static int signal_to_add(int signal, const struct sigaction *action)
+{
+    int ours = our_signal();
+    bool adds = ours != 0 && ours != signal && may_lack_room(action) &&
+                sigismember(&action->sa_mask, ours) == 0 && child_pid() == 0;
+    return adds ? ours : 0;
+}
+
+/* Sets ACTION, with our signal in its mask if that is needed, and does not show that in OLD. */
+static int action_exchange(int signal, const struct sigaction *action, struct sigaction *old)
+{
+    bool valid = signal > 0 && signal < _NSIG;
+    int before = valid ? __atomic_load_n(&added[signal], __ATOMIC_RELAXED) : 0;
+    int now = valid && action != NULL ? signal_to_add(signal, action) : 0;
+    struct sigaction own;
+    bool sets = action != NULL;
+    if (now != 0) {
+        own = *action;
+        sigaddset(&own.sa_mask, now);
+        action = &own;
+    }
+    int result = real.sigaction(signal, action, old);
+    if (result != 0)
+        return result;
+    if (old != NULL && before != 0)
+        sigdelset(&old->sa_mask, before);
+    if (sets && now != before && child_pid() == 0)
+        __atomic_store_n(&added[signal], (uint8_t)now, __ATOMIC_RELAXED);
+    return 0;
+}
+
 /* It is as if nobody had set anything for our signal; whoever does gets it. */
 HOOK_EXPORT int sigaction(int signal, const struct sigaction *restrict action,
                           struct sigaction *restrict old)
@@ -214,7 +262,7 @@ HOOK_EXPORT int sigaction(int signal, const struct sigaction *restrict action,
         return hook_refuse();
     if (action != NULL && let_go(signal, action->sa_handler))
         action = NULL;
-    int result = real.sigaction(signal, action, old);
+    int result = action_exchange(signal, action, old);
     if (result == 0 && old != NULL && is_our_handler((const void *)old->sa_sigaction))
         *old = (struct sigaction){.sa_handler = SIG_DFL};
     return result;

@@ -57,6 +57,15 @@ def test_a_thread_without_room_for_a_signal():
         near(profile.share(function) * profile.total() / 1000, 700, 60, f"ms in {function}")
 
 
+@test
+def test_a_handler_that_leaves_no_room_for_a_signal():
+    """On its alternate stack a second signal would end the program. It has ours when it returns."""
+    result = both(program("tightstack"), 60, 5, options={**TIMER, "UNIT": "us"})
+    result.quiet()
+    near(result.profile.total() / 1000, 600, 60, "ms in all")
+    near(result.profile.share("outside") * result.profile.total() / 1000, 300, 40, "ms outside")
+
+
 @test(each=["EPERM", "EACCES", "ENOSYS", "EINVAL"])
 def test_perf_refused(error):
     result = run(program("refuse"), error, "perf_event_open", program("split"), 1500,
