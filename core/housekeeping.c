@@ -211,10 +211,10 @@ static void account_first_event(struct collector *collector, struct thread *thre
     account_birth(collector, thread, cpu_ns);
 }
 
-/* A thread that had an event of its own, or none. REPLACEMENT counts already; returns the thread's
- * CPU clock at the moment it began to. */
+/* A thread that had an event of its own, or none. REPLACEMENT counts already, and up to DEAF_NS the
+ * old one goes on; returns the thread's CPU clock at the moment it began to. */
 static uint64_t account_first(struct housekeeping *house, struct thread *thread,
-                              const struct event *replacement)
+                              const struct event *replacement, uint64_t deaf_ns)
 {
     struct collector *collector = house->collector;
     uint64_t cpu_ns = cpu_ns_of(house, thread), counted_ns = 0;
@@ -223,7 +223,7 @@ static uint64_t account_first(struct housekeeping *house, struct thread *thread,
     /* One that the first scan finds may be as old as the process. */
     bool is_new = !thread->scanned || !collector->threads.plan.had_threads || house->scans > 1;
     if (thread->event.mapping != NULL)
-        account_first_event(collector, thread, cpu_ns);
+        account_first_event(collector, thread, cpu_ns + deaf_ns);
     else if (is_new && !thread->unbalanced && thread->passed_over)
         thread->owed_ns = own_part_ns(thread, cpu_ns);
     else if (is_new && !thread->unbalanced && cpu_ns > thread->birth_cpu_ns)
@@ -233,9 +233,9 @@ static uint64_t account_first(struct housekeeping *house, struct thread *thread,
 }
 
 /* A settled thread whose event is replaced: both count for a while, and we may be kept from running
- * in between, so the new one's count is taken off. */
+ * in between, so the new one's count beyond DEAF_NS is taken off. */
 static uint64_t account_again(struct collector *collector, struct thread *thread,
-                              const struct event *replacement)
+                              const struct event *replacement, uint64_t deaf_ns)
 {
     uint64_t before_ns, old_ns, after_ns;
     for (unsigned i = 0; i < READS_MAX; i++) {
@@ -246,21 +246,42 @@ static uint64_t account_again(struct collector *collector, struct thread *thread
         if (after_ns - before_ns < READS_APART_NS)
             break;
     }
-    if (old_ns > before_ns)
-        account_settled_to(collector, thread, old_ns - before_ns, true);
-    return thread->base_cpu_ns + thread_used_ns(thread);
+    if (old_ns + deaf_ns > before_ns)
+        account_settled_to(collector, thread, old_ns + deaf_ns - before_ns, true);
+    uint64_t cpu_ns = thread->base_cpu_ns + thread_used_ns(thread);
+    return cpu_ns > deaf_ns ? cpu_ns - deaf_ns : 0;
 }
 
-/* The samples of THREAD's event up to now are taken, and its books brought up to the moment at
- * which REPLACEMENT began to count. */
+/* The samples of THREAD's event up to SINCE_NS are taken, and its books brought up to the moment at
+ * which REPLACEMENT had counted DEAF_NS. Returns the thread's CPU clock when it began to. */
 static uint64_t account_before_replacement(struct housekeeping *house, struct thread *thread,
-                                           const struct event *replacement, uint64_t since_ns)
+                                           const struct event *replacement, uint64_t since_ns,
+                                           uint64_t deaf_ns)
 {
     if (thread->event.mapping != NULL)
         collector_drain_thread(house->collector, thread, since_ns);
     if (thread->settled)
-        return account_again(house->collector, thread, replacement);
-    return account_first(house, thread, replacement);
+        return account_again(house->collector, thread, replacement, deaf_ns);
+    return account_first(house, thread, replacement, deaf_ns);
+}
+
+/*
+ * The whole periods that REPLACEMENT, just opened on THREAD, has counted before it had its ring:
+ * mapping one may take a ms, and points without a ring make no records. Where that would say that
+ * they were in the kernel, the old event speaks for them, and *SINCE_NS becomes the time of their
+ * end; where kernel samples are made, the next sample does.
+ */
+static uint64_t deaf_periods_ns(const struct housekeeping *house, const struct thread *thread,
+                                const struct event *replacement, uint64_t period_ns,
+                                uint64_t *since_ns)
+{
+    uint64_t count_ns;
+    if (!house->collector->kernel.is_unseen || thread->event.mapping == NULL ||
+        event_read_count(replacement, &count_ns) != 0)
+        return 0;
+    uint64_t begun_ns = count_ns % period_ns;
+    *since_ns = sys_clock_ns(CLOCK_MONOTONIC) - begun_ns;
+    return count_ns - begun_ns;
 }
 
 static void settle(struct housekeeping *house, struct thread *thread)
@@ -278,10 +299,12 @@ static void settle(struct housekeeping *house, struct thread *thread)
         timers_ask(house->collector->threads.plan.timers, thread->tid);
     if (result != 0)
         return;
+    uint64_t deaf_ns = deaf_periods_ns(house, thread, &event, shape.period_ns, &since_ns);
     thread->dead |= event_has_ended(&event);
-    uint64_t base_cpu_ns = account_before_replacement(house, thread, &event, since_ns);
+    uint64_t base_cpu_ns = account_before_replacement(house, thread, &event, since_ns, deaf_ns);
     thread->growths += thread->settled && thread->wants_more_stack;
     thread_replace(&house->collector->threads, thread, &event, &shape, base_cpu_ns);
+    thread->count_ns = deaf_ns;
     if (thread->tid == house->first_clock->tid)
         first_clock_close(house->first_clock);
     thread->fitted_ns = since_ns;
