@@ -352,7 +352,7 @@ def test_a_process_that_stays():
 def test_a_program_that_goes_to_the_background():
     """It ends before its orphan's helper has told of itself; that one is not passed over, whether the shell itself
     has a profile (it has at the higher rate) or not, nor where it is long in coming."""
-    begins_late = f"env -u LD_PRELOAD sh -c 'sleep 0.1; LD_PRELOAD={library()} exec {program('work')} 600000'"
+    begins_late = f"env -u LD_PRELOAD sh -c 'sleep 0.05; LD_PRELOAD={library()} exec {program('work')} 600000'"
     for rate_hz, orphan in (99, f"{program('work')} 600000"), (20000, begins_late):
         result = selfsample("--rate", rate_hz, "/bin/sh", "-c", f"({orphan} >/dev/null 2>&1 &); exit 5")
         text = "\n".join(ours(result))
