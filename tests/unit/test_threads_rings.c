@@ -188,14 +188,15 @@ TEST(fast_samples_of_shallow_stacks_get_still_smaller_copies)
     threads.plan.period_ns = 100000;
     struct thread *thread = settled(&threads, 1, &shape);
     REQUIRE(shape.stack_bytes == 16384);
-    uint64_t patience_ns = threads_patience_ns(&threads);
+    /* In periods, which are drawn anew for each event. */
+    uint64_t patience = threads_patience_ns(&threads) / thread->period_ns;
     note(thread, 1900, 3000, SECOND_NS * 19 / 100);
     CHECK(!thread_is_misfit(&threads, thread)); /* too short a time */
     note(thread, 100, 3000, SECOND_NS / 100);
     REQUIRE(thread_is_misfit(&threads, thread));
     refit(&threads, thread);
     CHECK_U64(thread->stack_bytes, 6 * 1024);
-    CHECK(threads_patience_ns(&threads) <= patience_ns * 5 / 4);
+    CHECK(threads_patience_ns(&threads) / thread->period_ns <= patience * 5 / 4);
     thread->wants_more_stack = true;
     REQUIRE(thread_is_misfit(&threads, thread));
     refit(&threads, thread);
