@@ -51,6 +51,15 @@ int app_memory_copy(const struct app_memory *memory, uint64_t address, void *buf
     return got == (long)bytes ? 0 : -EFAULT;
 }
 
+void app_memory_bring_in(const struct app_memory *memory, uint64_t address, size_t bytes)
+{
+    uint64_t end = address + bytes;
+    uint8_t byte;
+    for (uint64_t page = address & ~(uint64_t)(PAGE_BYTES - 1); page < end; page += PAGE_BYTES)
+        if (app_memory_copy(memory, page, &byte, 1) != 0)
+            return;
+}
+
 /* The kept page at ADDRESS, read now if it was not kept since TIME_NS; NULL where it can't be read.
  */
 static const struct app_memory_page *page_at(struct app_memory *memory, uint64_t time_ns,

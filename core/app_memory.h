@@ -38,6 +38,10 @@ int app_memory_read(struct app_memory *memory, uint64_t address, void *buffer, s
 int app_memory_read_since(struct app_memory *memory, uint64_t time_ns, uint64_t address,
                           void *buffer, size_t bytes);
 
+/* Has the pages from ADDRESS on mapped, BYTES at most, up to the first that can't be: private ones
+ * that nobody has written to become the kernel's page of zeros, and take no memory. */
+void app_memory_bring_in(const struct app_memory *memory, uint64_t address, size_t bytes);
+
 /* Forgets the kept pages: other things may be mapped there now. */
 void app_memory_forget(struct app_memory *memory);
 

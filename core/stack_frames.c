@@ -181,6 +181,16 @@ static void forget_replaced(struct stack_builder *builder)
         builder->known[i].ip = 0;
 }
 
+/* The kernel copies without faults, so no further than to the first page that is not there: in a
+ * large buffer, say, that its function has not filled. For the next copies it will be. */
+static void fill_holes(const struct stack_builder *builder, const struct record *record)
+{
+    size_t real = record->sample.stack_bytes, asked = record->sample.stack_copy_bytes;
+    if (real < asked)
+        app_memory_bring_in(builder->modules->memory,
+                            record->sample.registers[ARCH_PERF_INDEX_SP] + real, asked - real);
+}
+
 /* Unwinds and appends the user's part, root first. */
 static size_t put_user_frames(struct stack_builder *builder, struct thread *thread,
                               const struct record *record, size_t count, enum unwind_end *end)
@@ -200,6 +210,8 @@ static size_t put_user_frames(struct stack_builder *builder, struct thread *thre
                                    .is_newest = !ring_has_more(&thread->ring),
                                    .deep = &thread->deep};
     size_t ip_count = unwind_stack(builder->unwinder, &sample, builder->ips, end);
+    if (*end == UNWIND_CUT)
+        fill_holes(builder, record);
     if (*end != UNWIND_ROOT)
         frames[count++] = fixed_frame(builder, "[truncated]");
     forget_replaced(builder);

@@ -229,6 +229,15 @@ def test_far_deeper_than_the_copy(who, case):
     expect(wrong == 0, f"{wrong} samples have another number of frames")
 
 
+@test
+def test_a_frame_with_pages_never_touched():
+    """The kernel copies up to the first page that is not there: such pages are made to be."""
+    profile = deepest(EVERYONE[0], "holes", 1500)
+    right = profile.share_where(lambda s: has_path(s, "holes", "innermost")
+                                and is_whole(s, thread_roots()))
+    measured(right >= 0.95, f"whole: {right:.4f}: {profile.broken()}")
+
+
 @test(who=EVERYONE, each=["fast", "turns"])
 def test_deep_frames_that_change(who, how):
     """No stack that the program never had: cut and marked instead."""

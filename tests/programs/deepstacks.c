@@ -10,7 +10,8 @@
  *   turns    the same, but it stays in each for up to 3 ms
  *   late     shallow for the first two thirds, then 56 KB deep
  *   again    the same recursion left and entered anew every 50 ms
- * Build: -pthread
+ *   holes    one frame of 40 KB that it writes to the lowest byte of alone, entered anew every 0.2
+ * ms Build: -pthread
  */
 #include "burn.h"
 
@@ -62,6 +63,15 @@ OWN_FRAME static void large(void)
     filled[0] = 1;
     slices();
     filled[0]++;
+}
+
+OWN_FRAME static void holes(void)
+{
+    volatile char unfilled[40 * 1024];
+
+    unfilled[0] = 1;
+    innermost(200);
+    unfilled[0]++;
 }
 
 OWN_FRAME static void again(int left, long us)
@@ -144,6 +154,10 @@ static void *run(void *what)
     case 't':
         alternate(3000000);
         break;
+    case 'h':
+        for (long us = 0; us < total_us; us += 200)
+            holes();
+        break;
     case 'L':
         innermost(total_us * 2 / 3);
         again(LATE_FRAMES, total_us / 3);
@@ -158,7 +172,8 @@ static void *run(void *what)
 
 int main(int argc, char **argv)
 {
-    static char *const names[] = {"small", "pages", "large", "fast", "turns", "again", "late"};
+    static char *const names[] = {"small", "pages", "large", "fast",
+                                  "turns", "again", "late",  "holes"};
     pthread_attr_t attributes;
     pthread_t thread;
 

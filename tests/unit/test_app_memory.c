@@ -169,6 +169,24 @@ TEST(by_the_file_where_the_call_is_refused)
     CHECK_I64(result, 0);
 }
 
+/* The third of four can't be read: it ends there. */
+TEST(brought_in)
+{
+    struct app_memory memory = fresh();
+    uint8_t *at = pages(4, PROT_READ | PROT_WRITE), there[4];
+    REQUIRE(at != NULL);
+    REQUIRE(mincore(at, 4 * PAGE, there) == 0);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK_U64(there[i] & 1, 0);
+    REQUIRE(mprotect(at + 2 * PAGE, PAGE, PROT_NONE) == 0);
+    app_memory_bring_in(&memory, address_of(at) + PAGE - 8, 3 * PAGE);
+    REQUIRE(mincore(at, 4 * PAGE, there) == 0);
+    const uint8_t wanted[4] = {1, 1, 0, 0};
+    for (unsigned i = 0; i < 4; i++)
+        CHECK_U64(there[i] & 1, wanted[i]);
+    munmap(at, 4 * PAGE);
+}
+
 /* More pages than are kept, so that they evict each other. */
 TEST(many_pages)
 {
