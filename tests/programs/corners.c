@@ -502,6 +502,14 @@ static void controls(void)
     SAY(prctl(PR_SET_DUMPABLE, 2, 0, 0, 0));
     SAY(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
     SAY(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
+    SAY(syscall(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0));
+    SAY(syscall(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0));
+    SAY(syscall(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0));
+    SAY(syscall(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0));
+    SAY(syscall(SYS_prctl, PR_SET_NAME, nowhere, 0, 0, 0));
+    SAY(syscall(SYS_prctl, PR_SET_PDEATHSIG, 1000, 0, 0, 0));
+    SAY(syscall(SYS_prctl, PR_SET_SECCOMP, 99, nowhere, 0, 0));
+    SAY(syscall(SYS_prctl, PR_SET_SECCOMP, 2, nowhere, 0, 0));
     SAY(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));
     SAY(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
     SAY(prctl(PR_GET_SECCOMP, 0, 0, 0, 0));
