@@ -77,6 +77,17 @@ def test_gdb_of_a_profiled_program():
 
 
 @test
+def test_gdb_and_timers():
+    """It stops at their signal, which has the number that README names, unless it is told not to."""
+    command = [need("gdb"), "-batch", "-q", "-ex", "run 300", program("split")]
+    stopped = run(*command, options={"ENGINE": "timer"}, timeout=90)
+    expect(b"received signal SIG63" in stopped.stdout, str(stopped))
+    command[3:3] = ["-ex", "handle SIG63 nostop noprint"]
+    result = run(*command, options={"ENGINE": "timer"}, timeout=90)
+    expect(b"exited normally" in result.stdout and b"signal" not in result.stdout, str(result))
+
+
+@test
 def test_gdb_that_attaches():
     """The program is stopped, looked at and let go; then it goes on, as does its helper."""
     def attach(pid):
