@@ -5,9 +5,10 @@
  *
  * It is a task clock of the helper's that makes no samples. Opening it costs the program nothing
  * where its thread does not run, and else an interrupt; it is closed when the thread is settled,
- * whose event then counts.
+ * whose event then counts. On a busy machine the helper may come too late to open it: what a thread
+ * notes before it calls _exit is the next best.
  *
- * Thread safety: one task at a time; the helper.
+ * Thread safety: one task at a time, the helper; and one thread of the app's that leaves.
  */
 #ifndef SELFSAMPLE_CORE_FIRST_CLOCK_H
 #define SELFSAMPLE_CORE_FIRST_CLOCK_H
@@ -24,6 +25,10 @@ struct first_clock {
     uint64_t before_ns; /* what its process had used when this began to count */
     uint64_t ahead_ns;  /* that the thread had not: threads that an exec has ended. Set by the app,
                            before it posts the thread's birth */
+    /* said by the app */
+    pid_t left_tid;       /* the thread that was about to leave by _exit */
+    uint64_t left_tid_ns; /* its CPU clock */
+    uint64_t left_ns;     /* its process's; 0: nothing was noted */
 };
 
 /* Begins to count what TID uses. There is none where that is refused, or where files of
@@ -33,6 +38,9 @@ void first_clock_open(struct first_clock *clock, pid_t tid);
 /* Its process, of which it is all so far, has used USED_NS by now (0: that is not known, and there
  * is no clock). */
 void first_clock_set(struct first_clock *clock, uint64_t used_ns);
+
+/* Notes the clocks of the calling thread, which is about to end its process. */
+void first_clock_note_exit(struct first_clock *clock);
 
 /* The least that the clock of its process shows by now, or did when TID ended; 0: not known. */
 uint64_t first_clock_process_ns(const struct first_clock *clock);

@@ -38,12 +38,11 @@ def test_short_children(who):
     result, all_us, user_us = worked("forks", 200, 4000, 75, user=who.user, options={"UNIT": "us"})
     children = sorted(result.profiles, key=lambda p: p.total())[:-1]  # the parent has more
     expect(len(result.profiles) <= 201, f"{len(result.profiles)} files")
-    # Of a child that was reaped before the helper came to run, which a busy machine keeps it from,
-    # only samples tell. What is expected of a quiet one is in short_threads, and in unit tests.
-    measured(len(children) >= (180 if who.sees_kernel else 110), f"{len(children)} of 200 files")
+    # Many are reaped before the helper comes to run on a busy machine: they note their clocks.
+    measured(len(children) >= (180 if who.sees_kernel else 195), f"{len(children)} of 200 files")
     total_us = sum(p.total() for p in children)
     # They also have what ending them takes, some 5 %.
-    near(total_us / all_us, 0.95 if who.sees_kernel else 0.85, 0.25, "sum")
+    near(total_us / all_us, 0.95 if who.sees_kernel else 1, 0.25, "sum")
     near(sum(map(user_us_of, children)) / all_us, user_us / all_us, 0.12, "in_user")
     if not who.sees_kernel:
         unseen_us = sum(p.unseen() for p in children)

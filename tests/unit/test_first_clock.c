@@ -83,9 +83,22 @@ TEST(what_is_not_known_has_no_clock)
     CHECK_U64(first_clock_ns(&clock, 0), 0);
 }
 
+/* Where nobody came to open a clock, what a thread has noted before it left speaks for it. */
+TEST(who_leaves_has_noted_its_clocks)
+{
+    struct first_clock clock = {.tid = 0};
+    CHECK_U64(first_clock_process_ns(&clock), 0);
+    uint64_t before_ns = process_ns(0);
+    first_clock_note_exit(&clock);
+    uint64_t noted_ns = first_clock_process_ns(&clock);
+    CHECK(noted_ns >= before_ns && noted_ns <= process_ns(0));
+    CHECK(first_clock_ns(&clock, getpid()) != 0 && first_clock_ns(&clock, getpid()) <= noted_ns);
+    CHECK_U64(first_clock_ns(&clock, getpid() + 1), 0);
+}
+
 TEST(the_last_descriptors_are_for_files)
 {
-    struct first_clock clock;
+    struct first_clock clock = {.tid = 0};
     struct rlimit before, few;
     REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
     few = before;
