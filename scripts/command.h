@@ -192,6 +192,7 @@ struct reports {
     uint64_t dropped;             /* beyond REPORTS_MAX */
     long began_ms, ended_ms;      /* the run, by the monotonic clock */
     uint64_t run_cpu_ns;          /* CPU time of all processes that were waited for */
+    uint64_t run_switches;        /* how often these gave up the CPU, or lost it */
 };
 
 enum { REPORTS_MAX = 200000 };

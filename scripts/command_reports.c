@@ -62,13 +62,14 @@ static long monotonic_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static uint64_t children_cpu_ns(void)
+static void note_children_used(struct reports *reports)
 {
     struct rusage usage;
     if (getrusage(RUSAGE_CHILDREN, &usage) != 0)
-        return 0;
-    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
-           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+        return;
+    reports->run_cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
+                          (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+    reports->run_switches = (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw);
 }
 
 int reports_open(struct reports *reports)
@@ -347,7 +348,7 @@ static void orphan_wait(struct reports *reports)
 void reports_wait(struct reports *reports)
 {
     reports->ended_ms = monotonic_ms();
-    reports->run_cpu_ns = children_cpu_ns();
+    note_children_used(reports);
     first_report_wait(reports);
     close(reports->write_fd);
     reports->write_fd = -1;

@@ -16,6 +16,10 @@ enum {
     PICTURE_FILES = 4,   /* in the command for one */
     EXPLAINED_MS = 200,  /* less time than this needs no explanation */
     BRIEF_NS = 10000000, /* less than this is told in milliseconds */
+    SWITCH_NS = 3000,    /* of a switch, that pass while perf events stop and start, at the most */
+    UNSEEN_PERCENT =
+        5, /* of the CPU time: as much as this is worth a reason, if it is as much as */
+    UNSEEN_NS = 50000000,
 };
 
 /* Of the whole process tree. Processes too short for a file are counted apart from all the rest,
@@ -137,6 +141,20 @@ static void clocks_put(const struct totals *totals, char *clause, size_t size)
                  "%.2f %s of CPU time seen, %.1f %% of %.2f %s but for %zu %s whose clock was gone",
                  seen, unit, percent, clock, unit, totals->without_clock,
                  processes(totals->without_clock));
+}
+
+/* The commonest reason why much was not seen: perf events stop and start where threads switch. */
+static void tell_switches(const struct reports *reports, const struct totals *totals)
+{
+    uint64_t seen_ns = totals->cpu_seen_ns - totals->without_clock_ns;
+    uint64_t unseen_ns = totals->cpu_clock_ns > seen_ns ? totals->cpu_clock_ns - seen_ns : 0;
+    if (unseen_ns < UNSEEN_NS || unseen_ns * 100 < totals->cpu_clock_ns * UNSEEN_PERCENT ||
+        reports->run_switches * SWITCH_NS < unseen_ns / 2 || totals->engine == NULL ||
+        strstr(totals->engine, "perf") == NULL)
+        return;
+    tell("not seen: %.2f s, most of it between threads, which gave way to others %" PRIu64
+         " times: perf events stop and start there; --engine timer sees it, without kernel frames",
+         (double)unseen_ns / 1e9, reports->run_switches);
 }
 
 static void tell_counts(const struct totals *totals)
@@ -374,8 +392,10 @@ void summary_tell(const struct reports *reports, const char *program, bool pictu
              library_absence_reason(program));
         return;
     }
-    if (totals.processes != 0)
+    if (totals.processes != 0) {
         tell_counts(&totals);
+        tell_switches(reports, &totals);
+    }
     tell_gaps(reports, &totals);
     tell_files(reports, picture_hint);
 }

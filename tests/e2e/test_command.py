@@ -361,6 +361,18 @@ def test_a_program_that_goes_to_the_background():
 
 
 @test
+def test_what_switches_between_threads_hide():
+    """Perf events see little of a program that does nothing else: how little, and why, is told. Timers see it all."""
+    for options, sees_switches in ((), False), (("--engine", "timer"), True):
+        lines = ours(selfsample(*options, program("turnabout"), 60000))
+        share = float(re.search(r"([0-9.]+) % of ", lines[0]).group(1))
+        why = [line for line in lines if "times: perf events stop and start there; --engine timer" in line]
+        measured(sees_switches or share < 94 or share > 96, lines[0])
+        expect(len(why) == (not sees_switches and share < 95), "\n".join(lines))
+    expect("not seen" not in "\n".join(ours(selfsample(program("work"), 300000))), "all was seen")
+
+
+@test
 def test_program_without_the_library():
     """A static program is run, and the summary says why there is nothing."""
     static = program("work", "-static", name="work-static")
