@@ -15,9 +15,10 @@
 #include "../core/sys.h"
 #include "hooks.h"
 
-/* The helper leaves the app's process group once it is settled. */
+/* The helper leaves the app's process group once it is settled: some ms after its start, or as late
+ * as a busy machine lets it run. */
 #define SETTLE_PART_NS 500000
-#define SETTLE_PARTS   40
+#define SETTLE_PARTS   20000
 
 static struct {
     pid_t (*waitpid)(pid_t, int *, int);
@@ -62,16 +63,32 @@ static bool would_find_helper(int options)
            session.helper.kind == HELPER_APART && session_is_mine(&session);
 }
 
+static bool is_unsettled(pid_t helper, long group)
+{
+    return __atomic_load_n(&session.helper.tid, __ATOMIC_RELAXED) == (uint32_t)helper &&
+           sys1(SYS_getpgid, helper) == group;
+}
+
+/* While the helper is in the app's process group it can't be told from other children, and a wait
+ * that goes on finds no end where it is the only one. */
+static void wait_until_settled(pid_t helper, long group)
+{
+    static bool never; /* a filter refuses what it does for that */
+    const struct timespec part = {0, SETTLE_PART_NS};
+    uint32_t nobody = 0;
+    for (int i = 0; !never && is_unsettled(helper, group); i++) {
+        never = i == SETTLE_PARTS;
+        sys4(SYS_futex, &nobody, FUTEX_WAIT, 0, &part);
+    }
+}
+
 /* Are there children that only these flags show, or tracees, in the app's process group? Those that
  * it has put into other groups are not found. */
 static bool has_clones(pid_t helper)
 {
-    const struct timespec part = {0, SETTLE_PART_NS};
-    uint32_t nobody = 0;
     siginfo_t info;
     long group = sys1(SYS_getpgid, 0);
-    for (int i = 0; i < SETTLE_PARTS && sys1(SYS_getpgid, helper) == group; i++)
-        sys4(SYS_futex, &nobody, FUTEX_WAIT, 0, &part);
+    wait_until_settled(helper, group);
     return sys5(SYS_waitid, P_PGID, group, &info,
                 WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT | __WCLONE, NULL) == 0;
 }

@@ -38,6 +38,13 @@ def test_waits_of_all_kinds(engine):
     expect(result.status == 6 and result.stdout.count(b"No child processes") == 9, str(result))
 
 
+@test(each=[("perf", {}), ("timer", {"ENGINE": "timer"})])
+def test_a_wait_before_the_helper_has_settled(engine):
+    """It is told from other children by its process group, and may be late to have one of its own."""
+    result = both(program("waitkinds"), "late", options=engine[1], timeout=30)
+    expect(result.stdout == b"late: 0, No child processes\n", str(result))
+
+
 @test(each=[("open", {}), ("blocked", {}), ("open", {"ONLY": "execsees"}), ("open", {"ENGINE": "timer"})])
 def test_what_an_exec_leaves(case):
     """The former image's helper is a child that the next one has not made: no word of its end."""
