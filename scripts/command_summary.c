@@ -16,7 +16,7 @@ enum {
     PICTURE_FILES = 4,   /* in the command for one */
     EXPLAINED_MS = 200,  /* less time than this needs no explanation */
     BRIEF_NS = 10000000, /* less than this is told in milliseconds */
-    SWITCH_NS = 3000,    /* of a switch, that pass while perf events stop and start, at the most */
+    SWITCH_NS = 6000,    /* of a switch, that pass while perf events stop and start: 3 to 7 us */
     UNSEEN_PERCENT =
         5, /* of the CPU time: as much as this is worth a reason, if it is as much as */
     UNSEEN_NS = 50000000,

@@ -362,13 +362,16 @@ def test_a_program_that_goes_to_the_background():
 
 @test
 def test_what_switches_between_threads_hide():
-    """Perf events see little of a program that does nothing else: how little, and why, is told. Timers see it all."""
+    """Perf events see little of a program that does nothing else: how little, and why, is told, unless a switch
+    takes the machine far longer than most. Timers see it all."""
     for options, sees_switches in ((), False), (("--engine", "timer"), True):
         lines = ours(selfsample(*options, program("turnabout"), 60000))
         share = float(re.search(r"([0-9.]+) % of ", lines[0]).group(1))
         why = [line for line in lines if "times: perf events stop and start there; --engine timer" in line]
-        measured(sees_switches or share < 94 or share > 96, lines[0])
-        expect(len(why) == (not sees_switches and share < 95), "\n".join(lines))
+        if sees_switches:
+            expect(not why, "\n".join(lines))
+        else:
+            measured(len(why) == (share < 95), "\n".join(lines))
     expect("not seen" not in "\n".join(ours(selfsample(program("work"), 300000))), "all was seen")
 
 
@@ -401,6 +404,7 @@ def test_write_errors_of_a_tree_are_told_once():
 def test_process_of_less_than_a_period():
     """It leaves no file, and is told so rather than counted with those that do."""
     result = selfsample("--rate", 1, "/bin/true")
+    measured(not result.profiles, str(result))
     expect(not result.files() and len(ours(result)) == 1, str(result))
     match = re.search(r"too short: ([0-9.]+) ms of CPU time, less than one period", ours(result)[0])
     measured(match and float(match.group(1)) < 50, f"stderr {result.stderr!r}")
