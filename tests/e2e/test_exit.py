@@ -6,7 +6,7 @@ import signal
 import time
 
 from harness import (bare, both, check_sum, expect, main, measured, near, near_ms, need, need_root,
-                     private_directory, program, run, same, shared, signals_to_helper, state, test,
+                     private_directory, program, run, same, shared, state, test,
                      wait_helper, wait_until)
 
 ENDS = [("return", 0), ("exit", 42), ("_exit", 1), ("_Exit", 255), ("quick_exit", 3),
@@ -79,8 +79,8 @@ def test_death(case):
 def test_exit_among_burning_threads():
     result = both(program("leave"), 300, "exit-among-burners", options={"UNIT": "us"})
     expect(result.status == 7, f"status {result.status}")
-    cpu_ms = result.cpu_us / 1000
-    near_ms(result.profile.total() / 1000, cpu_ms, cpu_ms * 0.03, "sum")
+    cpu_ms = result.cpu_us / 1000  # with what went before the program, more on a busy machine
+    near_ms(result.profile.total() / 1000, cpu_ms - 5, cpu_ms * 0.03 + 5, "sum")
 
 
 @test
@@ -132,8 +132,15 @@ def test_own_handlers():
 @test
 def test_helper_killed():
     """The app neither hangs nor dies, what was checkpointed is there, stderr says so."""
-    result = run(program("work"), 2500000, 5, options={"CHECKPOINT": 1},
-                 while_running=signals_to_helper((1.6, signal.SIGKILL)))
+    directory = private_directory()
+
+    def kill(pid):
+        helper = wait_helper(pid)
+        wait_until(lambda: list(directory.glob("*.folded")), 20, "there is no checkpoint")
+        time.sleep(0.3)
+        os.kill(helper, signal.SIGKILL)
+
+    result = run(program("work"), 2500000, 5, options={"CHECKPOINT": 1}, directory=directory, while_running=kill)
     expect(result.status == 5, f"status {result.status}")
     measured(0.15 * 999 < result.profile.total() < 1.7 * 999,
              f"{result.profile.total()} samples after a checkpoint at 1 s")
@@ -163,8 +170,9 @@ def test_signal_to_the_process_group(name):
     number = getattr(signal, "SIG" + name)
 
     def strike(pid):
-        wait_helper(pid)
-        time.sleep(0.4)
+        helper = wait_helper(pid)
+        wait_until(lambda: os.getpgid(helper) != pid, 10, "it stays in the group of the program")
+        time.sleep(0.3)
         os.killpg(pid, number)
 
     result = run(program("waits"), while_running=strike)

@@ -86,7 +86,7 @@ def test_killed_while_the_exit_waits():
         wait_until(lambda: state(pid) in ("Z", ""), 20, "the program does not end")
         seen["after"] = time.monotonic() - killed
 
-    result = run(program("work"), 300000, 7, while_running=look)
+    result = run(program("work"), 800000, 7, while_running=look)
     expect(result.status == 7, f"status {result.status}")
     measured(seen["after"] < 1.5, f"noticed after {seen['after']:.2f} s")
     one_line(result.stderr, b"the helper was killed")
