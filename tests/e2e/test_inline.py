@@ -10,7 +10,7 @@ from pathlib import Path
 
 from folded import Profile, has_path
 from harness import (BUILD, Skip, expect, main, measured, near, need, need_root, private_directory,
-                     program, run, shared, staged, test, the_command, wait_until)
+                     program, run, shared, staged, state, test, the_command, wait_until)
 
 MS = 300
 
@@ -501,7 +501,8 @@ def test_snapshots():
                                                 "OUT": "c%n.folded"})
     names = result.files()
     folded = [n for n in names if n.endswith(".folded")]
-    expect(len(folded) >= 2 and all(n + ".places" in names for n in folded), str(result))
+    measured(len(folded) >= 2, str(result))
+    expect(all(n + ".places" in names for n in folded), str(result))
     done = expand(*(result.directory / n for n in folded))
     expect(done.status == 0, str(done))
     for name in folded:
@@ -531,9 +532,11 @@ def test_a_checkpoint_that_was_worked_on_stays():
     directory = private_directory()
     folded = directory / "c.folded"
 
-    def work_on_it(_):
-        wait_until((directory / "c.folded.places").exists, 5, "no checkpoint")
-        expect(expand(folded).status == 0, "not done")
+    def work_on_it(pid):
+        wait_until((directory / "c.folded.places").exists, 20, "no checkpoint")
+        done = expand(folded)
+        measured(state(pid) not in ("Z", ""), "the program has ended before the work on its checkpoint")
+        expect(done.status == 0, str(done))
 
     result = run(built("plain"), 1700, options={"INLINE": "yes", "CHECKPOINT": "1",
                                                 "OUT": "c.folded"},
