@@ -30,10 +30,23 @@ static void list(const char *directory)
     closedir(stream);
 }
 
+static pid_t busy;
+
 static void *keep_busy(void *unused)
 {
+    busy = gettid();
     work(600000);
     return unused;
+}
+
+/* What is joined is a task for a moment more. */
+static void wait_until_gone(pid_t tid)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d", (int)tid);
+    while (access(path, F_OK) == 0)
+        usleep(1000);
 }
 
 static void count_interruptions(void)
@@ -120,6 +133,7 @@ int main(void)
     list("/proc/self/task");
     count_interruptions();
     pthread_join(thread, NULL);
+    wait_until_gone(busy);
     show_files();
     show_signals();
     return 0;
