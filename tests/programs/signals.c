@@ -11,7 +11,7 @@
 
 BURNER(work)
 
-static volatile sig_atomic_t profiling, real_time;
+static volatile sig_atomic_t profiling, real_time, taken;
 
 static void on_profiling(int number)
 {
@@ -27,11 +27,18 @@ static void on_real_time(int number)
 
 static void *wait_for_signals(void *mask)
 {
-    int taken = 0, number;
+    int number;
 
     while (!sigwait(mask, &number) && number != SIGTERM)
         taken++;
-    return (void *)(long)taken;
+    return NULL;
+}
+
+/* One that is sent before the last is taken would be the same. */
+static void wait_until_taken(int count)
+{
+    for (int i = 0; i < 1000 && taken < count; i++)
+        usleep(5000);
 }
 
 static void use_timer(void)
@@ -62,20 +69,20 @@ static void use_sigwait(void)
 {
     sigset_t mask;
     pthread_t thread;
-    void *taken;
 
     sigfillset(&mask);
     pthread_sigmask(SIG_BLOCK, &mask, NULL);
     if (pthread_create(&thread, NULL, wait_for_signals, &mask))
         abort();
     work(200000);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 1; i <= 3; i++) {
         kill(getpid(), SIGUSR1);
+        wait_until_taken(i);
         usleep(20000);
     }
     kill(getpid(), SIGTERM);
-    pthread_join(thread, &taken);
-    printf("sigwait: %ld\n", (long)taken);
+    pthread_join(thread, NULL);
+    printf("sigwait: %d\n", (int)taken);
 }
 
 int main(void)
