@@ -38,8 +38,8 @@ def command(*words, **more):
 def profiled(look, *words, **more):
     """Calls LOOK(pid) while a program with three functions runs under the library, then ends it."""
     def while_running(pid):
-        wait_helper(pid)
-        wait_until(lambda: fields(pid) and int(fields(pid)[3]) > 50, 30, "no samples come")
+        wait_listed(pid)
+        wait_until(lambda: int(fields(pid)[3]) > 50, 30, "no samples come")
         try:
             look(pid)
         finally:
@@ -57,6 +57,11 @@ def fields(pid):
         if line.split()[0] == str(pid):
             return line.split()
     return None
+
+
+def wait_listed(pid):
+    """Until its helper, which may have its name already, can be spoken with."""
+    wait_until(lambda: fields(pid), 30, f"{pid} is not listed")
 
 
 # list ----------------------------------------------------------------------------------------
@@ -152,7 +157,7 @@ def test_intervals(unit):
             (directory / f"go.{number}").touch()
             wait_until((directory / f"done.{number}").exists, 30, f"phase {number} does not end")
 
-        wait_helper(pid)
+        wait_listed(pid)
         phase(1)
         live = subprocess.Popen([str(COMMAND), "live", str(pid), "--interval", "0.2"], text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -172,8 +177,10 @@ def test_intervals(unit):
     *intervals, last = seen["out"].split("\n\n")
     expect("all so far" in last and all("last 0." in text or "last 1." in text for text in intervals), seen["out"])
     functions = [table(text) for text in intervals]
-    # Counts are rounded, so one may grow by itself.
-    expect(all(found.get("first", 0) <= 1 for found in functions), f"what was before is in an interval: {functions}")
+    # Counts are rounded, and less than a period may be booked later where the last sample was.
+    most = 2 if unit == "samples" else 2000
+    expect(all(found.get("first", 0) <= most for found in functions),
+           f"what was before is in an interval: {functions}")
     measured(any("second" in found for found in functions) and any("third" in found for found in functions),
              f"{functions}")
     whole = {}
@@ -201,7 +208,8 @@ def test_tables():
         expect(one.returncode == 0 and one.stderr == "", str(one))
         expect("all so far" in first and "all so far" in second, one.stdout)
         growing = [sum(table(text).values()) for text in (first, second)]
-        expect(growing[0] < growing[1] and len(table(second)) == 3, one.stdout)
+        measured(growing[0] < growing[1], one.stdout)
+        expect(growing[0] <= growing[1] and len(table(second)) == 3, one.stdout)
 
         ours, theirs = os.openpty()
         done = subprocess.run([str(COMMAND), "live", NAME, "--count", "1", "-i", "1.5"], stdin=theirs, stdout=theirs,
@@ -264,7 +272,8 @@ def test_nothing_to_see():
     profiled(look)
 
     def asleep(pid):
-        wait_helper(pid)
+        wait_listed(pid)
+        wait_until(lambda: "nanosleep" in Path(f"/proc/{pid}/wchan").read_text(), 30, "it does not sleep")
         text = command("live", pid, "--count", 1, "--interval", "0.2").stdout
         expect("no samples: it waits" in text, text)
         os.kill(pid, signal.SIGKILL)
@@ -302,6 +311,14 @@ class Terminal:
             self.text += os.read(self.ours, 65536)
         return self.text
 
+    def read_all(self):
+        """Once nobody else writes: what is written may be on its way, and a word behind it comes last."""
+        word = b"\0the end\0"
+        os.write(self.theirs, word)
+        wait_until(lambda: word in self.read(), 30, "nothing comes through the terminal")
+        self.text = self.text.replace(word, b"")
+        return self.text
+
     def screen(self):
         """The lines of the last painting that has come whole."""
         paintings = self.read().split(HOME)[1:]
@@ -315,7 +332,7 @@ class Terminal:
     def end(self):
         """Its status, once it has ended, and what it wrote after it gave the screen back."""
         wait_until(lambda: self.read() is not None and self.process.poll() is not None, 30, "it does not end")
-        self.read()
+        self.read_all()
         expect(termios.tcgetattr(self.theirs) == self.before, "the terminal is not as it was")
         expect(self.text.count(ENTER) == self.text.count(LEAVE) > 0, f"{self.text[-300:]}")
         os.close(self.ours)
@@ -363,11 +380,9 @@ def test_resized():
         for rows, columns in ((9, 60), (30, 120), (4, 40), (24, 80)):
             terminal.size(rows, columns)
             terminal.text = terminal.text[:len(ENTER)]
-            lines = terminal.until(lambda found: len(found) > 2 and found, "painted anew")
-            expect(len(lines) <= rows, f"{len(lines)} lines on {rows}")
-            wait_until(lambda: max(map(len, terminal.screen()[2:])) <= columns, 10, f"{terminal.screen()}")
-            if rows > 20:
-                expect(has("sixty")(lines), f"{lines}")
+            # One that was under way may come yet.
+            terminal.until(lambda found: 2 < len(found) <= rows and max(map(len, found[2:])) <= columns
+                           and (rows < 20 or has("sixty")(found)), f"painted anew on {rows} lines of {columns}")
         terminal.press(b"q")
         terminal.text = ENTER + terminal.text.replace(ENTER, b"")
         expect(terminal.end()[0] == 0, "status")
@@ -398,7 +413,7 @@ def test_gives_the_terminal_back(how):
             expect(rest.strip() == "", rest)
 
     run(program("split"), 2500 if how == "helper killed" else FOR_EVER, timeout=60,
-        while_running=lambda pid: (wait_helper(pid), look(pid), kill(pid)))
+        while_running=lambda pid: (wait_listed(pid), look(pid), kill(pid)))
 
 
 def kill(pid):
@@ -415,7 +430,7 @@ def test_stopped():
         terminal.press(b"\x1a")
         stat = Path(f"/proc/{terminal.process.pid}/stat")
         wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", 10, "it does not stop")
-        expect(terminal.read().count(LEAVE) == 1, "the screen is not given back")
+        expect(terminal.read_all().count(LEAVE) == 1, "the screen is not given back")
         expect(termios.tcgetattr(terminal.theirs) == terminal.before, "nor is the terminal")
         terminal.process.send_signal(signal.SIGCONT)
         wait_until(lambda: terminal.read().count(ENTER) == 2, 10, "it does not come back")

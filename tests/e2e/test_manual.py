@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import COMMAND, ROOT, expect, main, need, private_directory, program, run, test, wait_helper
+from harness import COMMAND, ROOT, expect, main, need, private_directory, program, run, test, wait_until
 
 SCRIPTS = ROOT / "scripts"
 COMPLETION = SCRIPTS / "selfsample.bash"
@@ -137,7 +137,7 @@ def test_completion():
 def test_completion_of_processes():
     """The pids and names of what is being profiled."""
     def look(pid):
-        wait_helper(pid)
+        wait_until(lambda: str(pid) in output(COMMAND, "list"), 30, "it is not listed")
         for word in ("snapshot", "pause", "resume", "live"):
             offered = completion(COMMAND, word, "")
             expect({str(pid), "split"} <= set(offered), f"{word}: {offered}")
