@@ -9,7 +9,8 @@ import time
 from collections import Counter
 
 from folded import Profile
-from harness import (COMMAND, ROOT, expect, main, measured, near, private_directory, program, run, test, wait_helper)
+from harness import (COMMAND, ROOT, expect, main, measured, near, private_directory, program, run, test, wait_helper,
+                     wait_until)
 from pprof import Pprof, go_top, go_traces
 from stacks import made_up, parsed, sums, view, write
 
@@ -129,27 +130,21 @@ def series_of_intervals(form):
     began_ns = time.time_ns()
     ending, unit = ("pb.gz", 1e9) if form == "pprof" else ("folded", 1e6)
     functions = ("first", "second", "third")
+    of_function = []  # the numbers of the parts that each begins with
 
     def drive(pid):
         for number, function in enumerate(functions, 1):
             before = len(parts(directory))
+            of_function.append(before)
             (directory / f"go.{number}").touch()
-            until = time.monotonic() + 60
-            while not (directory / f"done.{number}").exists() or len(parts(directory)) == before:
-                expect(time.monotonic() < until, f"no part with {function}")
-                time.sleep(0.02)
+            wait_until((directory / f"done.{number}").exists, 60, f"{function} does not end")
+            if number == 3:
+                break  # the program ends, and leaves the last part
+            wait_until(lambda: len(parts(directory)) > before, 60, f"no part with {function}")
             # What came after the checkpoint goes into a part of its own now, if there is anything.
-            if number < 3:
-                told = subprocess.run([COMMAND, "snapshot", str(pid)], capture_output=True,
-                                      timeout=60)
-                expect(told.returncode == 0 or b"no sample since the last file" in told.stderr, told)
-            burnt = Counter()
-            for _, (stacks, _, _) in parts(directory)[before:]:
-                for stack, weight in stacks.items():
-                    burnt.update({f: weight / unit for f in stack if f in functions})
-            near(burnt.pop(function), 0.4, 0.1, f"seconds of {function}, in its parts")
-            # Less than a period may be booked where the last sample was.
-            measured(sum(burnt.values()) < 0.04, f"with {function}: {burnt}")
+            told = subprocess.run([COMMAND, "snapshot", str(pid)], capture_output=True,
+                                  timeout=60)
+            expect(told.returncode == 0 or b"no sample since the last file" in told.stderr, told)
 
     result = run(program("phases"), directory=directory, while_running=drive, timeout=200,
                  options={"FORMAT": form, "CHECKPOINT": 1, "OUT": f"part.%n.{ending}",
@@ -157,6 +152,14 @@ def series_of_intervals(form):
     expect(result.status == 0, result)
     files = parts(directory)
     expect([int(name.split(".")[1]) for name, _ in files] == list(range(len(files))), files)
+    for function, (first, end) in zip(functions, zip(of_function, [*of_function[1:], len(files)])):
+        burnt = Counter()
+        for _, (stacks, _, _) in files[first:end]:
+            for stack, weight in stacks.items():
+                burnt.update({f: weight / unit for f in stack if f in functions})
+        near(burnt.pop(function, 0), 0.4, 0.1, f"seconds of {function}, in its parts")
+        # Less than a period may be booked where the last sample was.
+        measured(sum(burnt.values()) < 0.04, f"with {function}: {burnt}")
     seen = float(re.search(rb"([0-9.]+) s of CPU time \(", result.stderr)[1])
     expect(abs(sum(total for _, (_, total, _) in files) / unit - seen) <= 0.0011, "sum of parts")
     end_ns = began_ns

@@ -89,9 +89,13 @@ def wait_for(condition, what):
 
 
 def profile_into(directory, name, seed=1):
-    folded = write(private_directory() / "folded", made_up(seed, lines=20))
-    view("convert", "--to", "pprof", "-o", directory / name, folded)
-    return (directory / name).read_bytes()
+    """Makes one; it is there at once, as the library's are."""
+    elsewhere = private_directory()
+    folded, made = write(elsewhere / "folded", made_up(seed, lines=20)), elsewhere / name
+    view("convert", "--to", "pprof", "-o", made, folded)
+    body = made.read_bytes()
+    os.rename(made, directory / name)
+    return body
 
 
 @test

@@ -130,7 +130,9 @@ def test_python_processes():
 def test_perl():
     result = run_real(ROOT_USER, need("perl"), "-e", PERL)
     check_tree(result, "perl", whole=0.99)
-    expect(len(result.profiles) == 2, f"{len(result.profiles)} profiles of two perls")
+    # The copy of the first that executes the second has its own where its short life takes more than a period.
+    perls = [p for p in result.profiles if p.share("Perl_my_popen_list") < 0.5]
+    expect(len(perls) == 2, f"{len(perls)} profiles of two perls: {result.files()}")
 
 
 @test

@@ -96,7 +96,7 @@ def test_an_id_that_comes_again():
     for name in ("first", "second"):
         found = {s[0] for s in profile.stacks if "in_" + name in s}
         mine = [t for t in found if t.startswith(name + "/")]
-        expect(len(mine) == 1, f"in_{name} is under {found}")
+        measured(len(mine) == 1, f"in_{name} is under {found}")
         right = profile.share_where(lambda s, t=mine[0], f="in_" + name: s[0] == t and f in s)
         near(right / profile.share("in_" + name), 1.0, 0.03, f"in_{name} under {mine[0]}")
         near_ms(profile.share("in_" + name) * profile.total(), 200, 10, f"samples of {name}")

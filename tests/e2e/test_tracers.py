@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Programs that watch others: they are left alone, and what they run is as it is bare."""
 
+import os
 import re
+import signal
 import subprocess
+from pathlib import Path
 
 from harness import (both, expect, library, main, measured, near_ms, need, program, run, test,
-                     wait_helper)
+                     wait_helper, wait_until)
 
 
 @test
@@ -25,6 +28,12 @@ def test_profiled_strace():
                  options={"ONLY": "strace"})
     programs = {p.path.name.split(".")[1] for p in result.profiles}
     expect(result.status == 0 and programs == {"strace"}, f"{result}; profiles of {programs}")
+
+
+def cpu_ms(pid):
+    """What a process has used so far, by ticks."""
+    ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return sum(map(int, ticks)) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def strace_of_burners(*options):
@@ -89,16 +98,20 @@ def test_gdb_and_timers():
 
 @test
 def test_gdb_that_attaches():
-    """The program is stopped, looked at and let go; then it goes on, as does its helper."""
+    """The program is stopped, looked at and let go; then it goes on until it is told to end, as does its helper."""
     def attach(pid):
         wait_helper(pid)
         seen = subprocess.run([need("gdb"), "-batch", "-q", "-p", str(pid), "-ex", "bt", "-ex",
                                "detach"], capture_output=True, text=True, timeout=60)
         expect("work" in seen.stdout, f"gdb: {seen.stdout[-300:]} {seen.stderr[-300:]}")
+        before_ms = cpu_ms(pid)
+        wait_until(lambda: cpu_ms(pid) > before_ms + 500, 30, "it does not go on")
+        os.kill(pid, signal.SIGTERM)
 
-    result = run(program("work"), 1500000, 5, while_running=attach)
-    expect(result.status == 5 and not result.stderr, str(result))
-    near_ms(result.profile.total(), 1500, 60, "samples")
+    result = run(program("waits"), while_running=attach)
+    expect(result.status == -signal.SIGTERM and not result.stderr, str(result))
+    spent_ms = result.cpu_us / 1000
+    near_ms(result.profile.total(), spent_ms, 0.02 * spent_ms + 40, "samples")
 
 
 @test
