@@ -97,11 +97,27 @@ static inline void worker_go(struct worker *worker)
     pthread_barrier_wait(&worker->turn);
 }
 
+/* The kernel's end of a thread comes a moment after the C library's join. */
 static inline void worker_end(struct worker *worker)
 {
     worker->ends = true;
     worker_go(worker);
     pthread_join(worker->thread, NULL);
+    for (unsigned i = 0; i < 10000 && syscall(SYS_tgkill, getpid(), worker->tid, 0) == 0; i++)
+        usleep(1000);
+}
+
+/* Waits until a worker that has done what it was told has come to rest, too. */
+static inline void worker_rest(const struct worker *worker)
+{
+    char path[64], state = 'R';
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)worker->tid);
+    for (unsigned i = 0; i < 10000 && state != 'S'; i++) {
+        usleep(1000);
+        FILE *file = fopen(path, "re");
+        REQUIRE(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+        fclose(file);
+    }
 }
 
 static inline void post(struct birth birth)

@@ -231,7 +231,10 @@ TEST(a_forked_child_closes_the_copies_of_events_alone)
     event_close(&event);
 }
 
+#define FORK_WAITS_NS 20000000u /* at least, where it has to */
+
 static struct session *session_of_threads;
+static uint64_t fork_asked_ns;
 static volatile bool went_on;
 
 static void *look_while_opening(void *unused)
@@ -240,7 +243,7 @@ static void *look_while_opening(void *unused)
     while (!quiet_is_asked(&session->quiet) && !went_on)
         continue;
     usleep(1000);
-    bool too_early = went_on;
+    bool too_early = went_on && sys_clock_ns(CLOCK_MONOTONIC) - fork_asked_ns < FORK_WAITS_NS;
     __atomic_sub_fetch(&session->births_opening, 1, __ATOMIC_SEQ_CST);
     return too_early ? unused : NULL;
 }
@@ -253,6 +256,7 @@ TEST(a_fork_waits_for_a_descriptor_that_is_not_noted_yet)
     session_of_threads = session_or_skip();
     session_of_threads->births_opening = 1;
     went_on = false;
+    fork_asked_ns = sys_clock_ns(CLOCK_MONOTONIC);
     REQUIRE(pthread_create(&thread, NULL, look_while_opening, session_of_threads) == 0);
     struct quiet_fork fork = session_quiet(session_of_threads);
     went_on = true;

@@ -51,7 +51,7 @@ static uint64_t wall_ns(void)
 }
 
 /* Uses CPU time by the thread's clock. The event's own count may be larger: it has in it what the
- * host and interrupts took. */
+ * host and interrupts took; or smaller: a switch between threads is in it in part alone. */
 static void burn(uint64_t ns)
 {
     for (uint64_t end_ns = thread_cpu_ns() + ns; thread_cpu_ns() < end_ns;)
@@ -88,7 +88,7 @@ TEST(an_event_counts_from_where_it_is_enabled)
     REQUIRE(event_enable(&event) == 0);
     burn(10000000);
     CHECK_I64(event_read_count(&event, &count_ns), 0);
-    CHECK(count_ns >= 9900000 && count_ns <= wall_ns() - before_ns);
+    CHECK(count_ns >= 9000000 && count_ns <= wall_ns() - before_ns);
     event_close(&event);
     CHECK(event.mapping == NULL);
     CHECK_I64(event.fd, -1);
@@ -248,6 +248,15 @@ static void *other_run(void *argument)
     return NULL;
 }
 
+/* The C library's join is over a moment before the kernel's end of the thread. */
+static void other_join(pthread_t thread, const struct other *other)
+{
+    pthread_join(thread, NULL);
+    for (uint64_t end_ns = wall_ns() + 10000000000u;
+         syscall(SYS_tgkill, getpid(), other->tid, 0) == 0 && wall_ns() < end_ns;)
+        sched_yield();
+}
+
 TEST(another_thread_and_its_end)
 {
     struct event_traits traits = traits_or_skip(false);
@@ -265,7 +274,7 @@ TEST(another_thread_and_its_end)
     int result = event_open(&event, &traits, &at_once, other.tid);
     bool ended_before = result == 0 && event_has_ended(&event);
     pthread_barrier_wait(&other.watched);
-    pthread_join(thread, NULL);
+    other_join(thread, &other);
     REQUIRE(result == 0);
     CHECK(!ended_before);
     struct ring ring = ring_over(event.mapping, event.mapping_bytes);
@@ -275,7 +284,7 @@ TEST(another_thread_and_its_end)
     CHECK_U64(record.tid, other.tid);
     CHECK_U64(record.pid, getpid());
     CHECK_I64(event_read_count(&event, &count_ns), 0);
-    CHECK(count_ns >= 10 * PERIOD_NS * 99 / 100);
+    CHECK(count_ns >= 9 * PERIOD_NS);
     event_close(&event);
 }
 
@@ -292,12 +301,8 @@ TEST(an_end_before_the_ring_is_mapped)
     pthread_barrier_wait(&other.ready);
     int result = event_open_unmapped(&event, &traits, &shape, other.tid);
     pthread_barrier_wait(&other.watched);
-    pthread_join(thread, NULL);
+    other_join(thread, &other);
     REQUIRE(result == 0);
-    /* The C library's join is over a moment before the kernel's end of the thread. */
-    for (uint64_t end_ns = wall_ns() + 10000000000u;
-         syscall(SYS_tgkill, getpid(), other.tid, 0) == 0 && wall_ns() < end_ns;)
-        sched_yield();
     REQUIRE(event_map(&event, &shape) == 0);
     CHECK(event_has_ended(&event));
     struct ring ring = ring_over(event.mapping, event.mapping_bytes);

@@ -417,6 +417,7 @@ TEST(the_last_periods_before_an_exec_count)
     for (int i = 0; i < 2; i++) {
         worker_go(&workers[i]);
         worker_wait(&workers[i]);
+        worker_rest(&workers[i]);
     }
     uint64_t ended_ns = unbooked_ns(threads[0]), living_ns = unbooked_ns(threads[1]);
     uint64_t before_ns = weight_of("worker");

@@ -300,7 +300,8 @@ TEST(what_passes_before_a_settled_event_has_its_ring_is_the_old_ones)
     CHECK(deaf_ns != 0);
 }
 
-/* Found by a scan, settled, and never sampled after: the event has fired, or it has not. */
+/* Found by a scan, settled, and never sampled after: the event has fired, or it has not. What the
+ * host takes is in its count, and 10 ms of that may be. */
 TEST(a_settled_life_without_a_sample_is_the_kernels)
 {
     prepare();
@@ -321,7 +322,7 @@ TEST(a_settled_life_without_a_sample_is_the_kernels)
     thread->dead = true;
     housekeeping_do(&house, &mailbox);
     uint64_t booked_ns = weight_of("worker") - before_ns;
-    CHECK(booked_ns >= 52 * PERIOD_NS && booked_ns <= 60 * PERIOD_NS);
+    CHECK(booked_ns >= 52 * PERIOD_NS && booked_ns <= 66 * PERIOD_NS);
     worker_end(&worker);
     end_all();
 }

@@ -50,25 +50,29 @@ static bool nap(struct session *session)
     return nothing;
 }
 
-/* A thread whose birth was under way when the last session ended, with its timer's ring. */
+/* A thread whose birth was under way when the last session ended, with its timer's ring. (The event
+ * of this thread may have a sample all the same, where its period was drawn short.) */
 TEST(a_ring_that_was_unmapped_is_not_looked_at)
 {
-    struct session *session = session_or_skip();
-    struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
-    static struct timer_slot ended, *timer = &ended;
-    slot->birth = (struct birth){.tid = getpid(),
-                                 .event = {.fd = -1,
-                                           .id = timer_slot_life(timer) + 1,
-                                           .mapping = (void *)4096,
-                                           .mapping_bytes = 65536,
-                                           .timer = timer},
-                                 .period_ns = PERIOD_NS};
-    mailbox_post(&session->mailbox, slot);
-    session->finish_wanted = SESSION_ENDS;
-    CHECK(nap(session));
+    bool nothing = false;
+    for (int i = 0; i < 50 && !nothing; i++) {
+        struct session *session = session_or_skip();
+        struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
+        static struct timer_slot ended, *timer = &ended;
+        slot->birth = (struct birth){.tid = getpid(),
+                                     .event = {.fd = -1,
+                                               .id = timer_slot_life(timer) + 1,
+                                               .mapping = (void *)4096,
+                                               .mapping_bytes = 65536,
+                                               .timer = timer},
+                                     .period_ns = PERIOD_NS};
+        mailbox_post(&session->mailbox, slot);
+        ends_early(session);
+        nothing = nap(session);
+    }
+    CHECK(nothing);
 }
 
-/* A period that is drawn short may give one all the same. */
 TEST(a_process_that_ends_without_a_sample_needs_nothing)
 {
     bool nothing = false;
