@@ -59,14 +59,15 @@ def test_two_libraries_at_one_address():
     expect(result.status == 0, f"{result}")
     result.quiet()
     profile = result.profile
-    shares = {f"{name}_{part}": profile.share_where(
+    counts = {f"{name}_{part}": profile.sum_where(
         lambda s: has_path(s, "run_plugin", "plugin_run", f"{name}_{part}"))
         for name in ("first", "second") for part in ("upper", "lower")}
-    total = sum(shares.values())
-    measured(total > 0.4, f"{shares}; {profile.heaviest()}")
+    total = sum(counts.values())
+    # They have 750 ms; the rest is the linker's and the kernel's.
+    measured(total > 600, f"{counts}; {profile.heaviest()}")
     for name, share in (("first", 2 / 3), ("second", 1 / 3)):
-        near(shares[f"{name}_upper"] / total, share * 3 / 4, 0.05, f"{name}; {shares}")
-        near(shares[f"{name}_lower"] / total, share / 4, 0.05, f"{name}; {shares}")
+        near(counts[f"{name}_upper"] / total, share * 3 / 4, 0.05, f"{name}; {counts}")
+        near(counts[f"{name}_lower"] / total, share / 4, 0.05, f"{name}; {counts}")
 
 
 def beside(*files):

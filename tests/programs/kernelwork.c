@@ -3,8 +3,8 @@
  * makes no calls: in turns of 100 us of CPU time. Lives of argv[3] us each, argv[2] of them one
  * after the other: argv[1] is "forks" (children that leave by _exit), "execs" (children that then
  * execute `true`), "threads" or "calls" (of the first thread). Writes into the file argv[5] how
- * many us of CPU time the lives have had in all, and how many of these in in_user().
- * Build: -pthread
+ * many us of CPU time the lives have had in all, how many of these in in_user(), and how many in
+ * all from the forks on. Build: -pthread
  */
 #include "burn.h"
 
@@ -19,7 +19,7 @@ enum { TURN_US = 100 };
 static long life_us, kernel_percent, turns_a_us;
 static int zeros;
 static struct {
-    long all_ns, user_ns;
+    long all_ns, user_ns, forked_ns;
 } * used;
 
 OWN_FRAME void in_user(long us)
@@ -66,6 +66,7 @@ static void live(void)
         __atomic_add_fetch(&used->user_ns, now_ns - user_start_ns, __ATOMIC_SEQ_CST);
     }
     __atomic_add_fetch(&used->all_ns, now_ns - start_ns, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&used->forked_ns, now_ns, __ATOMIC_SEQ_CST);
 }
 
 static void *body(void *unused)
@@ -123,7 +124,7 @@ int main(int argc, char **argv)
     file = fopen(argv[5], "w");
     if (!file)
         return 1;
-    fprintf(file, "%ld %ld", used->all_ns / 1000, used->user_ns / 1000);
+    fprintf(file, "%ld %ld %ld", used->all_ns / 1000, used->user_ns / 1000, used->forked_ns / 1000);
     fclose(file);
     printf("%d failures\n", failures);
     return failures != 0;
