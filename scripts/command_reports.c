@@ -23,6 +23,7 @@
 enum {
     WAIT_FIRST_MS = 150,  /* for the first helper of all to open the FIFO */
     WAIT_ORPHAN_MS = 200, /* for that of an orphan */
+    ORPHAN_IMAGES = 4,    /* of one, that it may be at */
     WAIT_ALL_MS = 10000,  /* for helpers that are still writing */
     WAIT_LIVING_MS = 200, /* for processes that live on: they may be about to end */
     WAIT_STEP_MS = 10,
@@ -353,9 +354,16 @@ void reports_wait(struct reports *reports)
     close(reports->write_fd);
     reports->write_fd = -1;
     ends_wait(reports);
-    orphan_wait(reports);
-    if (count_open(reports, true) + count_open(reports, false) != 0)
+    /* What is about to end may be an image of an orphan whose next one has yet to tell of itself.
+     */
+    for (int i = 0; i < ORPHAN_IMAGES; i++) {
+        orphan_wait(reports);
+        if (count_open(reports, true) + count_open(reports, false) == 0)
+            return;
         ends_wait(reports);
+        if (reports_running(reports) != 0)
+            return;
+    }
 }
 
 void reports_close(struct reports *reports)
