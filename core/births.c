@@ -155,8 +155,13 @@ static void birth_draw(struct session *session, struct birth *birth)
         return;
     }
     birth->passed_over = !sampling_birth_is_chosen(session->seed, number, birth->one_in);
-    birth->period_ns = sampling_birth_period_ns(
-        sampling_birth_nominal_ns(session->period_ns, birth->one_in), random);
+    bool is_later = settles && birth->one_in == 1 && birth->tid != session->first_tid;
+    birth->nominal_ns = is_later ? sampling_later_birth_nominal_ns(session->period_ns)
+                                 : sampling_birth_nominal_ns(session->period_ns, birth->one_in);
+    uint64_t late_ns = __atomic_load_n(&session->lateness.ns, __ATOMIC_RELAXED);
+    struct sampling_birth drawn = sampling_birth_draw(birth->nominal_ns, late_ns, random);
+    birth->shortest_ns = drawn.shortest_ns;
+    birth->period_ns = drawn.period_ns;
 }
 
 /* Opens the calling thread's event, which does not count yet; cpu_ns is when we began. Of one that

@@ -47,7 +47,9 @@ int collector_init(struct collector *collector, const struct collector_setup *se
                                     &collector->profile, setup->config->threads, arena);
     collector->kernel = (struct kernel_time){.stacks = &collector->stacks,
                                              .is_unseen = kernel_time_is_unseen(setup->plan.traits),
+                                             .lateness = &collector->lateness,
                                              .ahead_ns = &collector->ahead_ns};
+    collector->lateness = setup->lateness;
     collector->stacks.labels = setup->labels;
     collector->stacks.perf_map = &collector->perf_map;
     if (result == 0)
@@ -106,6 +108,19 @@ static bool is_implausible(const struct thread *thread, uint64_t more_ns)
     return !thread->by_timer && more_ns > 2 * period_ns;
 }
 
+/* Of a sample of THREAD's first event. Where the kernel makes records, too, its first is of the
+ * first point. */
+static uint64_t birth_weight_ns(const struct collector *collector, const struct thread *thread,
+                                uint64_t used_ns)
+{
+    uint64_t late_ns = collector->lateness.ns;
+    struct sampling_birth birth = thread_birth(thread);
+    bool is_first =
+        !thread->sampled && (!collector->kernel.is_unseen ||
+                             sampling_birth_is_first(thread->period_ns, used_ns, late_ns));
+    return sampling_birth_weight_ns(&birth, used_ns, is_first, late_ns);
+}
+
 /* What a sample weighs, see sampling.h; 0: it does not count. */
 static uint64_t weigh(struct collector *collector, struct thread *thread,
                       const struct record *record)
@@ -120,6 +135,8 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     thread->count_ns = count_ns;
     uint64_t used_ns = thread_used_ns(thread);
     struct kernel_time_gap gap = {0};
+    if (!thread->settled && !thread->by_timer)
+        lateness_note(&collector->lateness, thread->period_ns, count_ns);
     if (!thread->settled)
         gap = kernel_time_before_sample(&collector->kernel, thread, used_before_ns, used_ns);
     if (thread->by_timer)
@@ -127,9 +144,7 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
                                              !thread->sampled);
     else if (!thread->settled && !thread->plain &&
              used_ns <= SAMPLING_BIRTH_PERIODS * thread->birth_nominal_ns)
-        weight_ns = sampling_birth_weight_ns(thread->birth_nominal_ns, thread->period_ns, used_ns,
-                                             !thread->sampled) +
-                    gap.lost_ns;
+        weight_ns = birth_weight_ns(collector, thread, used_ns) + gap.lost_ns;
     else
         weight_ns -= gap.kernel_ns < weight_ns ? gap.kernel_ns : weight_ns;
     thread->weight_ns += weight_ns;

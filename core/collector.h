@@ -35,7 +35,8 @@ struct collector {
     struct stack_builder stacks;
     struct threads threads;
     struct kernel_time kernel;
-    struct labels *labels; /* NULL: none */
+    struct lateness lateness; /* of samples */
+    struct labels *labels;    /* NULL: none */
 
     /* Called between records: lets the helper be stopped where it holds nothing (fork). */
     void (*between_records)(void *context);
@@ -68,6 +69,7 @@ struct collector_setup {
     const struct unwind_library *library;
     const struct linked *linked; /* see modules.h */
     uint64_t our_address;        /* any code address of selfsample itself */
+    struct lateness lateness;    /* of interrupts, as far as it is known */
     struct labels *labels;       /* what the app's threads say of themselves; NULL: nothing */
     uint64_t linker_list;        /* see process_watch.h */
     void (*between_records)(void *context);

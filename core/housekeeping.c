@@ -16,7 +16,8 @@
 #define SCAN_GRACE_NS 1000000000u
 
 /* A thread that lives this long is worth an event of the helper's, once it has used this part of a
- * nominal period (in quarters): by then it has been sampled, whatever its first period is. */
+ * nominal period (in quarters), its birth's if that is longer: by then it has been sampled,
+ * whatever its first period is. */
 #define SETTLE_AGE_NS   2000000u
 #define SETTLE_QUARTERS 5u
 
@@ -418,8 +419,10 @@ static bool wants_event(const struct housekeeping *house, struct thread *thread,
     bool is_seen = thread->sampled || thread->passed_over || collector->kernel.is_unseen;
     if (now_ns - thread->seen_ns < SETTLE_AGE_NS || !is_seen)
         return false;
-    uint64_t aim_ns =
-        thread->birth_cpu_ns + collector->threads.plan.period_ns * SETTLE_QUARTERS / 4;
+    uint64_t period_ns = collector->threads.plan.period_ns;
+    if (period_ns < thread->birth_nominal_ns)
+        period_ns = thread->birth_nominal_ns;
+    uint64_t aim_ns = thread->birth_cpu_ns + period_ns * SETTLE_QUARTERS / 4;
     return has_used(collector, thread, aim_ns, now_ns);
 }
 

@@ -52,13 +52,13 @@ static bool has_points(const struct kernel_time *kernel, const struct thread *th
 }
 
 /* What POINTS in a row weigh together, the last of them not after UNTIL_NS. */
-static uint64_t points_weight_ns(const struct thread *thread, uint64_t points, uint64_t after_ns,
-                                 uint64_t until_ns)
+static uint64_t points_weight_ns(const struct kernel_time *kernel, const struct thread *thread,
+                                 uint64_t points, uint64_t after_ns, uint64_t until_ns)
 {
     if (thread->plain)
         return points * thread->period_ns;
-    return sampling_birth_missed_ns(thread->birth_nominal_ns, thread->period_ns, after_ns,
-                                    until_ns);
+    struct sampling_birth birth = thread_birth(thread);
+    return sampling_birth_missed_ns(&birth, after_ns, until_ns, kernel->lateness->ns);
 }
 
 /* The points up to UNTIL_NS that made no record, but for those whose records were lost. Those that
@@ -70,7 +70,7 @@ static struct kernel_time_gap book_points(struct kernel_time *kernel, struct thr
     if (!has_points(kernel, thread) || until_ns < after_ns + thread->period_ns)
         return gap;
     uint64_t points = (until_ns - after_ns) / thread->period_ns, lost = thread->lost_since_sample;
-    uint64_t weight_ns = points_weight_ns(thread, points, after_ns, until_ns);
+    uint64_t weight_ns = points_weight_ns(kernel, thread, points, after_ns, until_ns);
     if (lost > points)
         lost = points;
     gap.lost_ns = (uint64_t)((double)weight_ns * (double)lost / (double)points);
@@ -88,7 +88,7 @@ static struct kernel_time_gap book_points(struct kernel_time *kernel, struct thr
 struct kernel_time_gap kernel_time_before_sample(struct kernel_time *kernel, struct thread *thread,
                                                  uint64_t before_ns, uint64_t sample_ns)
 {
-    uint64_t own_ns = sampling_birth_point_ns(thread->period_ns, before_ns);
+    uint64_t own_ns = sampling_birth_point_ns(thread->period_ns, before_ns, kernel->lateness->ns);
     if (sample_ns <= own_ns)
         return (struct kernel_time_gap){0};
     return book_points(kernel, thread, before_ns, sample_ns - own_ns);
@@ -98,7 +98,11 @@ void kernel_time_to_end(struct kernel_time *kernel, struct thread *thread, uint6
 {
     if (thread->settled || thread->ring_was_full)
         return;
-    struct kernel_time_gap gap = book_points(kernel, thread, thread_used_ns(thread), end_ns);
+    /* A last point may be too late to make a record, wherever the thread is; so is the one before
+     * it that the time of the last record stands for. */
+    uint64_t used_ns = thread_used_ns(thread), late_ns = used_ns == 0 ? kernel->lateness->ns : 0;
+    struct kernel_time_gap gap =
+        book_points(kernel, thread, used_ns, end_ns > late_ns ? end_ns - late_ns : 0);
     if (gap.lost_ns == 0 || thread->seen_node == PROFILE_NONE)
         return;
     thread->weight_ns += gap.lost_ns;

@@ -18,12 +18,14 @@
 #include <stdint.h>
 
 #include "event.h"
+#include "lateness.h"
 #include "stack_frames.h"
 #include "threads.h"
 
 struct kernel_time {
     struct stack_builder *stacks;
-    bool is_unseen;     /* else nothing is done */
+    bool is_unseen; /* else nothing is done */
+    const struct lateness *lateness;
     uint64_t *ahead_ns; /* see sampling_share_ns */
     uint64_t ns;        /* booked so far */
 };

@@ -27,7 +27,9 @@ struct birth {
     pid_t tid;
     struct event event;   /* mapping NULL where it could not have one */
     int refusal;          /* -errno of that, or 0 */
-    uint64_t period_ns;   /* its event's own, see sampling.h */
+    uint64_t nominal_ns;  /* of its event, see sampling.h; 0: the plan's */
+    uint64_t shortest_ns; /* that could be drawn for it */
+    uint64_t period_ns;   /* its event's own */
     uint32_t one_in;      /* such births one has an event, see sampling.h; 0, 1: each */
     bool passed_over;     /* this is not the one: it has no event by choice, and all below is 0 */
     bool plain;           /* that is near the nominal one, since it will not be settled */

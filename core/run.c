@@ -109,6 +109,7 @@ static bool run_init(struct run *run, struct session *session)
         .linked = &session->linked,
         .linker_list = session->linker_list,
         .our_address = session->our_address,
+        .lateness = session->lateness,
         .labels = &session->labels,
         .between_records = quiet_keep,
         .context = session,
@@ -361,6 +362,8 @@ static bool turn(struct run *run)
     __atomic_store_n(&session->births_one_in, collector->threads.births_one_in, __ATOMIC_RELAXED);
     if (run->house.settling_refused)
         __atomic_store_n(&session->born_unsettled, 1, __ATOMIC_RELAXED);
+    session->lateness.noted = collector->lateness.noted;
+    __atomic_store_n(&session->lateness.ns, collector->lateness.ns, __ATOMIC_RELAXED);
     __atomic_add_fetch(&session->progress, 1, __ATOMIC_RELAXED);
     last |= collector->exec_seen;
     if (!last) {

@@ -11,6 +11,10 @@
 /* The shortest nominal period of thinned births: short threads then have a sample each or two. */
 #define THINNED_NOMINAL_MIN_NS 125000u
 
+/* The shortest nominal period of later births, as far as so many nominal ones go. */
+#define LATER_NOMINAL_MIN_NS 2000000u
+#define LATER_PERIODS_MAX    4u
+
 /* The most that the weight of a thinned birth's sample is changed to follow the clock. */
 #define CLOCK_STEP_PART 2u
 
@@ -25,12 +29,16 @@ uint64_t sampling_mix(uint64_t seed)
     return seed ^ (seed >> 31);
 }
 
-static uint64_t birth_floor_ns(uint64_t nominal_ns)
+static uint64_t shortest_draw_ns(uint64_t nominal_ns, uint64_t late_ns)
 {
-    uint64_t floor = nominal_ns / BIRTH_FRACTION;
-    if (floor > BIRTH_FLOOR_NS)
-        floor = BIRTH_FLOOR_NS;
-    return floor < EVENT_PERIOD_MIN_NS ? EVENT_PERIOD_MIN_NS : floor;
+    uint64_t shortest_ns = nominal_ns / BIRTH_FRACTION;
+    if (shortest_ns > BIRTH_FLOOR_NS)
+        shortest_ns = BIRTH_FLOOR_NS;
+    if (shortest_ns < late_ns)
+        shortest_ns = late_ns;
+    if (shortest_ns > nominal_ns)
+        shortest_ns = nominal_ns;
+    return shortest_ns < EVENT_PERIOD_MIN_NS ? EVENT_PERIOD_MIN_NS : shortest_ns;
 }
 
 /* LOW + a number drawn from [0, SPAN). The high half of the product keeps it even. */
@@ -45,6 +53,13 @@ uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in)
         return nominal_ns;
     uint64_t faster_ns = nominal_ns / one_in;
     return faster_ns > THINNED_NOMINAL_MIN_NS ? faster_ns : THINNED_NOMINAL_MIN_NS;
+}
+
+uint64_t sampling_later_birth_nominal_ns(uint64_t nominal_ns)
+{
+    uint64_t longest_ns = LATER_PERIODS_MAX * nominal_ns;
+    uint64_t later_ns = longest_ns < LATER_NOMINAL_MIN_NS ? longest_ns : LATER_NOMINAL_MIN_NS;
+    return later_ns > nominal_ns ? later_ns : nominal_ns;
 }
 
 uint64_t sampling_share_ns(uint64_t *ahead_ns, uint32_t one_in, uint64_t weight_ns)
@@ -71,11 +86,13 @@ uint64_t sampling_birth_random(uint64_t seed, uint64_t number, uint32_t one_in)
     return part << 60 | sampling_mix(~seed + number) >> 4;
 }
 
-uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random)
+struct sampling_birth sampling_birth_draw(uint64_t nominal_ns, uint64_t late_ns, uint64_t random)
 {
-    uint64_t period = draw(1, nominal_ns, random);
-    uint64_t floor = birth_floor_ns(nominal_ns);
-    return period < floor ? floor : period;
+    struct sampling_birth birth = {nominal_ns, shortest_draw_ns(nominal_ns, late_ns),
+                                   draw(1, nominal_ns, random)};
+    if (birth.period_ns < birth.shortest_ns)
+        birth.period_ns = birth.shortest_ns;
+    return birth;
 }
 
 /* e(t), see sampling.h. */
@@ -89,37 +106,51 @@ static double expected_weight(uint64_t nominal_ns, uint64_t count_ns)
     return periods * sum;
 }
 
-uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns,
-                                  bool first)
+bool sampling_birth_is_first(uint64_t birth_ns, uint64_t count_ns, uint64_t late_ns)
 {
-    uint64_t floor_ns = birth_floor_ns(nominal_ns);
-    if (first && birth_ns <= floor_ns && count_ns < nominal_ns)
-        return (uint64_t)((double)nominal_ns * (double)count_ns / (double)floor_ns);
-    /* A first record that late is not of the first point: that one fell into the kernel, unseen. */
-    if (first && count_ns < 2 * birth_ns)
-        return nominal_ns;
-    if (count_ns < nominal_ns || birth_ns * FAST_FRACTION < nominal_ns)
+    return count_ns < birth_ns + (birth_ns > 2 * late_ns ? birth_ns : 2 * late_ns);
+}
+
+static bool is_fast(const struct sampling_birth *birth)
+{
+    return birth->period_ns * FAST_FRACTION < birth->nominal_ns;
+}
+
+uint64_t sampling_birth_weight_ns(const struct sampling_birth *birth, uint64_t count_ns, bool first,
+                                  uint64_t late_ns)
+{
+    double nominal = (double)birth->nominal_ns;
+    if (first && birth->period_ns <= birth->shortest_ns && count_ns < birth->nominal_ns)
+        return (uint64_t)(nominal * (double)count_ns / (double)birth->shortest_ns);
+    if (first)
+        return birth->nominal_ns;
+    if (count_ns < birth->nominal_ns + late_ns || is_fast(birth))
         return 0;
-    return (uint64_t)((double)birth_ns / expected_weight(nominal_ns, count_ns));
+    return (uint64_t)((double)birth->period_ns /
+                      expected_weight(birth->nominal_ns, count_ns - late_ns));
 }
 
-uint64_t sampling_birth_missed_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t after_ns,
-                                  uint64_t until_ns)
+uint64_t sampling_birth_missed_ns(const struct sampling_birth *birth, uint64_t after_ns,
+                                  uint64_t until_ns, uint64_t late_ns)
 {
-    uint64_t last_ns = SAMPLING_BIRTH_PERIODS * nominal_ns, sum_ns = 0, t = after_ns + birth_ns;
-    bool is_fast = birth_ns * FAST_FRACTION < nominal_ns;
+    uint64_t shift_ns = after_ns == 0 ? late_ns : 0; /* AFTER_NS is late itself */
+    uint64_t last_ns = SAMPLING_BIRTH_PERIODS * birth->nominal_ns, period_ns = birth->period_ns;
+    uint64_t sum_ns = 0, t = after_ns + period_ns;
     while (t <= last_ns && t <= until_ns) {
-        bool first = after_ns == 0 && t == birth_ns;
-        sum_ns += sampling_birth_weight_ns(nominal_ns, birth_ns, t, first);
+        bool first = after_ns == 0 && t == period_ns;
+        sum_ns += sampling_birth_weight_ns(birth, t + shift_ns, first, late_ns);
         /* Of a fast one, none counts but the first. */
-        t += is_fast ? ((last_ns - t) / birth_ns + 1) * birth_ns : birth_ns;
+        t += is_fast(birth) ? ((last_ns - t) / period_ns + 1) * period_ns : period_ns;
     }
-    return t <= until_ns ? sum_ns + ((until_ns - t) / birth_ns + 1) * birth_ns : sum_ns;
+    return t <= until_ns ? sum_ns + ((until_ns - t) / period_ns + 1) * period_ns : sum_ns;
 }
 
-uint64_t sampling_birth_point_ns(uint64_t birth_ns, uint64_t after_ns)
+uint64_t sampling_birth_point_ns(uint64_t birth_ns, uint64_t after_ns, uint64_t late_ns)
 {
-    return after_ns == 0 ? birth_ns : birth_ns * 3 / 4;
+    bool is_passed_over = birth_ns <= 2 * late_ns;
+    if (after_ns == 0)
+        return is_passed_over ? 2 * late_ns : birth_ns;
+    return is_passed_over ? birth_ns + late_ns : birth_ns * 3 / 4;
 }
 
 uint64_t sampling_timer_weight_ns(uint64_t nominal_ns, uint64_t count_ns, uint64_t before_ns,

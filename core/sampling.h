@@ -14,10 +14,10 @@
  * sum to the CPU time of each single thread, the points at t would on the average count e(t) = sum
  * of f(t/j) (t/j) / j = (t/P) sum of 1/j^2, over the j with t/j in [P/4, P]. (Faster draws would
  * fill a small ring long before it is read; their first point is enough.) Draws are bounded from
- * below, which bounds the rate at which a young thread is interrupted. Interrupts are late, by some
- * us: the points that count begin that much after the shortest draw, and a thread that ends
- * meanwhile makes none. So a first point of the shortest draw speaks for all of the time up to it,
- * and weighs P t / Q.
+ * below, which bounds the rate at which a young thread is interrupted. Interrupts are late
+ * (lateness.h): the points that count begin that much after the shortest draw, and a thread that
+ * ends meanwhile makes none. So a first point of the shortest draw speaks for all of the time up to
+ * it, and weighs P t / Q; and what is said above of P and t holds that much later.
  *
  * A thread that lives on is *settled* by the helper after a few ms: its event is replaced by one
  * whose period is drawn anew now and then within a quarter of P, which breaks any beat with the
@@ -40,6 +40,15 @@
  * sampled faster, by a nominal period of their own.
  */
 uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in);
+
+/*
+ * The nominal period of births that are not thinned and will be settled, but for a process's first
+ * thread, on which it depends whether a short process has samples at all. Draws from (0, P]
+ * interrupt a young thread four times as often as the nominal period says, on the average. That is
+ * a good part of what threads of a few ms do, at a high rate. So P is 2 ms here where the nominal
+ * one is shorter, or four of those where they are shorter still.
+ */
+uint64_t sampling_later_birth_nominal_ns(uint64_t nominal_ns);
 
 /* What WEIGHT_NS of one birth in ONE_IN count. They stand for many threads, and so does what the
  * sampling itself costs those that are chosen: their sum must not run ahead of the process's clock,
@@ -64,28 +73,43 @@ uint64_t sampling_birth_random(uint64_t seed, uint64_t number, uint32_t one_in);
 /* A well-mixed 64-bit number from any seed (the finalizer of splitmix64, Steele et al. 2014). */
 uint64_t sampling_mix(uint64_t seed);
 
-/* The period of a thread's birth for a nominal period P (its birth's own): random in [Q_min, P]. */
-uint64_t sampling_birth_period_ns(uint64_t nominal_ns, uint64_t random);
+/* How a thread's first event samples it. */
+struct sampling_birth {
+    uint64_t nominal_ns;  /* P, its own */
+    uint64_t shortest_ns; /* that may be drawn */
+    uint64_t period_ns;   /* Q, that was */
+};
 
 /*
- * What a sample weighs that the event of period BIRTH_NS took at COUNT_NS of the thread's CPU time.
- * FIRST: it is the event's first record. (Interrupts come late, so the number of a point can't be
- * told from its time.) 0: the sample does not count.
+ * Draws a birth's period, random in [Q_min, P]. Interrupts come LATE_NS late, and that is about
+ * what they cost where they are very late: an event that fires as fast leaves its thread no time to
+ * get on. So draws are no shorter than that.
  */
-uint64_t sampling_birth_weight_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t count_ns,
-                                  bool first);
+struct sampling_birth sampling_birth_draw(uint64_t nominal_ns, uint64_t late_ns, uint64_t random);
+
+/* An event of period BIRTH_NS has made its first record at COUNT_NS of its thread's CPU time: is
+ * that of its first point, or did that make none? Interrupts are LATE_NS late. */
+bool sampling_birth_is_first(uint64_t birth_ns, uint64_t count_ns, uint64_t late_ns);
+
+/*
+ * What a sample weighs that BIRTH's event took at COUNT_NS of the thread's CPU time, LATE_NS late.
+ * FIRST: it is of the event's first point. 0: the sample does not count.
+ */
+uint64_t sampling_birth_weight_ns(const struct sampling_birth *birth, uint64_t count_ns, bool first,
+                                  uint64_t late_ns);
 
 /*
  * What those points of a birth's event weigh that lie after AFTER_NS, where it was sampled last (0:
  * never), and not after UNTIL_NS, and made no record: where the kernel makes none of its own time,
  * they fell into that. Beyond SAMPLING_BIRTH_PERIODS each is a period of the event's own.
  */
-uint64_t sampling_birth_missed_ns(uint64_t nominal_ns, uint64_t birth_ns, uint64_t after_ns,
-                                  uint64_t until_ns);
+uint64_t sampling_birth_missed_ns(const struct sampling_birth *birth, uint64_t after_ns,
+                                  uint64_t until_ns, uint64_t late_ns);
 
 /* How much before a record other points of its event must lie, so as not to be its own: interrupts
- * are late, the one before it too, but for the first one. */
-uint64_t sampling_birth_point_ns(uint64_t birth_ns, uint64_t after_ns);
+ * are LATE_NS late, the one before it too, but for the first one; and points that pass meanwhile
+ * make none. */
+uint64_t sampling_birth_point_ns(uint64_t birth_ns, uint64_t after_ns, uint64_t late_ns);
 
 /*
  * What a sample weighs that a timer took at COUNT_NS of the thread's CPU time, BEFORE_NS at the one

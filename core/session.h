@@ -22,6 +22,7 @@
 #include "credentials.h"
 #include "event.h"
 #include "first_clock.h"
+#include "lateness.h"
 #include "helper.h"
 #include "labels.h"
 #include "linked.h"
@@ -110,7 +111,8 @@ struct session {
     uint32_t progress;         /* moves as long as it gets on */
     uint32_t paused;           /* what is in force, of helper.pause_wanted; futex */
     struct first_clock first_clock;
-    uint64_t writings; /* of files, in all sessions of this process: %n in the next */
+    struct lateness lateness; /* a child goes on with what its parent's helper has seen */
+    uint64_t writings;        /* of files, in all sessions of this process: %n in the next */
     int finish_result; /* of the last writing: 0 or -errno, -ENODATA where there was nothing */
 
     /* set by session_start, and by the helper where it names a directory: a pattern with %n and %%

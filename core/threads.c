@@ -136,9 +136,11 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
     thread->passed_over = birth->passed_over;
     thread->one_in = birth->one_in > 1 ? birth->one_in : 1;
     thread->by_timer = event.timer != NULL;
-    thread->birth_nominal_ns =
-        thread->by_timer ? birth->period_ns
-                         : sampling_birth_nominal_ns(threads->plan.period_ns, birth->one_in);
+    if (thread->by_timer)
+        thread->birth_nominal_ns = birth->period_ns;
+    else if (birth->nominal_ns != 0)
+        thread->birth_nominal_ns = birth->nominal_ns;
+    thread->shortest_ns = birth->shortest_ns;
     threads->timed += thread->by_timer;
     threads->own_ns += birth->own_ns;
     thread->birth_cpu_ns = thread->base_cpu_ns = birth->cpu_ns;

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness import (EVERYONE, USER_MEMLOCK_BYTES, both, check_sum, expect, main, measured, near,
                      near_ms, need_kernel_samples, program, run, test)
+from lateness import shortest_life_us
 
 # What a user may lock, and what the smallest ring takes of it.
 GRANTED_KB = int(Path("/proc/sys/kernel/perf_event_mlock_kb").read_text())
@@ -30,7 +31,7 @@ def test_two_hundred_threads(who):
 def test_a_thousand_threads_with_little_locked_memory():
     """As an ordinary user: rings shrink, who gets none has a timer, and the summary says so."""
     with EVERYONE[2].active():
-        result = run(program("burners"), 1000, 8, user=True, clock=True, timeout=100,
+        result = run(program("burners"), 1000, 8, 200, "at once", user=True, clock=True, timeout=100,
                      options={"UNIT": "us", "SUMMARY": "yes"})
     summary = result.stderr.decode()
     expect(result.status == 0 and result.stdout == b"joined\n", str(result))
@@ -53,7 +54,8 @@ def test_a_thousand_threads_with_little_locked_memory():
 @test
 def test_ten_thousand_short_threads():
     need_kernel_samples()
-    result = both(program("births"), 10000, 100, "burnt", options={"UNIT": "us"}, timeout=100)
+    life_us = shortest_life_us()
+    result = both(program("births"), 10000, life_us, "burnt", options={"UNIT": "us"}, timeout=100)
     profile = result.profile
     expect(b"pile up" not in result.stdout, f"{result.stdout!r}")
     early, late = (profile.share(f) * profile.total() for f in ("early", "late"))

@@ -50,10 +50,14 @@ TEST(points_of_births_without_a_record_are_the_kernels)
         thread->lost_since_sample = cases[i].lost;
         put_sample(thread, 100, PERIOD_NS * 3 / 2 + 1000);
         collector_drain(&collector, UINT64_MAX);
-        uint64_t second_ns = sampling_birth_weight_ns(PERIOD_NS, PERIOD_NS / 2, PERIOD_NS, false);
+        uint64_t late_ns = collector.lateness.ns; /* the sample is */
+        const struct sampling_birth birth = {PERIOD_NS, 0, PERIOD_NS / 2};
+        uint64_t second_ns = sampling_birth_weight_ns(&birth, PERIOD_NS + late_ns, false, late_ns);
         uint64_t both_ns = cases[i].kernel_frames ? 0 : PERIOD_NS + second_ns;
-        uint64_t third_ns =
-            sampling_birth_weight_ns(PERIOD_NS, PERIOD_NS / 2, PERIOD_NS * 3 / 2 + 1000, false);
+        uint64_t third_ns = PERIOD_NS; /* where kernel samples are made it is the first */
+        if (!cases[i].kernel_frames)
+            third_ns = sampling_birth_weight_ns(&birth, PERIOD_NS * 3 / 2 + 1000, false, late_ns);
+        CHECK_U64(late_ns, 1000);
         CHECK(second_ns > PERIOD_NS / 4);
         CHECK_U64(collector.kernel.ns, both_ns - both_ns * (2 - cases[i].missed) / 2);
         CHECK_U64(thread->missed, cases[i].missed);

@@ -7,7 +7,11 @@ TEST(a_thread_that_was_passed_over_is_settled_like_others)
     struct worker worker;
     prepare();
     worker_start(&worker);
-    post((struct birth){.tid = worker.tid, .event.fd = -1, .one_in = 8, .passed_over = true});
+    post((struct birth){.tid = worker.tid,
+                        .event.fd = -1,
+                        .one_in = 8,
+                        .nominal_ns = PERIOD_NS / 8,
+                        .passed_over = true});
     struct thread *thread = threads_find(&collector.threads, worker.tid);
     REQUIRE(thread != NULL);
     usleep(10000);
@@ -23,10 +27,38 @@ TEST(a_thread_that_was_passed_over_is_settled_like_others)
     end_all();
 }
 
+/* So that none is settled before its first event has made a sample, whatever the period drawn. */
+TEST(a_birth_of_a_longer_period_is_settled_later)
+{
+    struct worker worker;
+    prepare();
+    worker_start(&worker);
+    post((struct birth){.tid = worker.tid,
+                        .event.fd = -1,
+                        .nominal_ns = 3600ull * 1000000000u,
+                        .passed_over = true});
+    struct thread *thread = threads_find(&collector.threads, worker.tid);
+    REQUIRE(thread != NULL);
+    worker_go(&worker);
+    worker_wait(&worker);
+    housekeeping_do(&house, &mailbox);
+    CHECK(!thread->settled && thread_read_cpu_ns(getpid(), worker.tid) > 30 * PERIOD_NS);
+    thread->birth_nominal_ns = PERIOD_NS;
+    thread->retry_ns = 0;
+    housekeeping_do(&house, &mailbox);
+    CHECK(thread->settled);
+    worker_end(&worker);
+    end_all();
+}
+
 TEST(a_thread_that_was_passed_over_and_ends_is_not_uncovered)
 {
     prepare();
-    post((struct birth){.tid = 0x7ffffff, .event.fd = -1, .one_in = 8, .passed_over = true});
+    post((struct birth){.tid = 0x7ffffff,
+                        .event.fd = -1,
+                        .one_in = 8,
+                        .nominal_ns = PERIOD_NS / 8,
+                        .passed_over = true});
     post((struct birth){.tid = 0x7ffffff, .ended = true, .cpu_ns = 100000});
     housekeeping_do(&house, &mailbox);
     CHECK(threads_find(&collector.threads, 0x7ffffff) == NULL);
@@ -41,6 +73,7 @@ TEST(the_start_of_a_chosen_thread_stands_for_the_others)
     post((struct birth){.tid = 0x7ffffff,
                         .event.fd = -1,
                         .one_in = 8,
+                        .nominal_ns = PERIOD_NS / 8,
                         .cpu_ns = 60000,
                         .before_ns = 5000,
                         .own_ns = 55000,
@@ -57,7 +90,11 @@ TEST(the_start_of_a_chosen_thread_stands_for_the_others)
 static void threads_come_and_go(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        post((struct birth){.tid = 0x7ffffff, .event.fd = -1, .one_in = 8, .passed_over = true});
+        post((struct birth){.tid = 0x7ffffff,
+                            .event.fd = -1,
+                            .one_in = 8,
+                            .nominal_ns = PERIOD_NS / 8,
+                            .passed_over = true});
         post((struct birth){.tid = 0x7ffffff, .ended = true, .cpu_ns = 100000});
         housekeeping_do(&house, &mailbox);
     }
@@ -91,7 +128,11 @@ TEST(a_thread_that_lives_keeps_ends_from_being_booked)
     prepare();
     threads_come_and_go(500);
     worker_start(&worker);
-    post((struct birth){.tid = worker.tid, .event.fd = -1, .one_in = 8, .passed_over = true});
+    post((struct birth){.tid = worker.tid,
+                        .event.fd = -1,
+                        .one_in = 8,
+                        .nominal_ns = PERIOD_NS / 8,
+                        .passed_over = true});
     worker_go(&worker);
     worker_wait(&worker);
     uint64_t shown_ns = collector.profile.weight_ns;
@@ -118,10 +159,13 @@ TEST(ends_in_a_pause_are_not_booked)
 /* One of 16 like it, with samples of 6 ms. */
 static struct thread *chosen_thread(void)
 {
-    post((struct birth){.tid = 0x7fffffe, .event.fd = -1, .one_in = 16, .cpu_ns = 1000});
+    post((struct birth){.tid = 0x7fffffe,
+                        .event.fd = -1,
+                        .one_in = 16,
+                        .nominal_ns = PERIOD_NS / 8,
+                        .cpu_ns = 1000});
     struct thread *thread = threads_find(&collector.threads, 0x7fffffe);
     REQUIRE(thread != NULL);
-    CHECK_U64(thread->birth_nominal_ns, PERIOD_NS / 8);
     uint32_t frame = profile_frame(&collector.profile, FRAME_OF_TEXT, 0);
     thread->weight_ns = 6 * PERIOD_NS;
     profile_add(&collector.profile, &frame, 1, 16 * thread->weight_ns, &thread->last_node);
@@ -154,7 +198,11 @@ TEST(a_long_life_stands_for_as_much_of_others_as_there_was)
     prepare();
     house.scanned_ns = clock_ns(CLOCK_MONOTONIC);
     collector.scan_wanted = false;
-    post((struct birth){.tid = 0x7ffffff, .event.fd = -1, .one_in = 16, .passed_over = true});
+    post((struct birth){.tid = 0x7ffffff,
+                        .event.fd = -1,
+                        .one_in = 16,
+                        .nominal_ns = PERIOD_NS / 8,
+                        .passed_over = true});
     post((struct birth){.tid = 0x7ffffff, .ended = true, .cpu_ns = 3 * PERIOD_NS});
     housekeeping_do(&house, &mailbox);
     CHECK_U64(collector.unplaced_ns, 2 * PERIOD_NS);

@@ -21,11 +21,12 @@ static struct life live_late(uint64_t nominal, uint64_t life_ns, uint64_t split_
 {
     double total = 0, early = 0, samples = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {
-        uint64_t period = sampling_birth_period_ns(nominal, sampling_mix(i));
+        struct sampling_birth birth = sampling_birth_draw(nominal, late_ns / 2, sampling_mix(i));
+        uint64_t period = birth.period_ns;
         uint64_t late = sampling_mix(~i) % (late_ns + 1);
         for (uint64_t t = period + late; t <= life_ns; t += period) {
             double weight =
-                (double)sampling_birth_weight_ns(nominal, period, t, t == period + late);
+                (double)sampling_birth_weight_ns(&birth, t, t == period + late, late_ns / 2);
             total += weight;
             early += t < split_ns ? weight : 0;
             samples++;
@@ -93,28 +94,49 @@ TEST(the_fastest_rate_is_unbiased_too)
     CHECK(near(life.first_part, 0.4, 0.015));
 }
 
+/* As in a virtual machine, with shortest draws that are earlier than their interrupts. */
+TEST(very_late_interrupts_take_nothing_away)
+{
+    struct life life = live_late(125000, 100000, 75000, 50000);
+    CHECK(near(life.total, 0.8, 0.02));
+    CHECK(near(life.first_part, 0.75, 0.02));
+    life = live_late(NOMINAL, NOMINAL * 3 / 2, NOMINAL * 3 / 4, 90000);
+    CHECK(near(life.total, 1.5, 0.02));
+    CHECK(near(life.first_part, 0.5, 0.01));
+    CHECK(sampling_birth_is_first(10000, 56000, 46000));
+    CHECK(!sampling_birth_is_first(10000, 106000, 46000));
+}
+
 struct shared_life {
     double user, kernel; /* mean sums of weights, in nominal periods */
 };
 
-/* Lives that are the kernel's from FROM_NS to TO_NS, where points leave no record. */
-static struct shared_life live_in_kernel(uint64_t life_ns, uint64_t from_ns, uint64_t to_ns)
+/* Lives that are the kernel's from FROM_NS to TO_NS, where interrupts, which are LATE_NS late,
+ * leave no record. Points that pass meanwhile make no interrupt. */
+static struct shared_life live_in_kernel(uint64_t nominal, uint64_t life_ns, uint64_t from_ns,
+                                         uint64_t to_ns, uint64_t late_ns)
 {
     double user = 0, kernel = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {
-        uint64_t period = sampling_birth_period_ns(NOMINAL, sampling_mix(i)), last = 0;
-        for (uint64_t point = period; point <= life_ns; point += period) {
-            uint64_t t = point + sampling_mix(point ^ i) % (period / 16);
-            if (point >= from_ns && point < to_ns)
+        struct sampling_birth birth = sampling_birth_draw(nominal, late_ns, sampling_mix(i));
+        uint64_t period = birth.period_ns, last = 0, t;
+        for (uint64_t point = period;; point = (t / period + 1) * period) {
+            t = point + late_ns + sampling_mix(point ^ i) % (period / 16);
+            if (t > life_ns)
+                break;
+            if (t >= from_ns && t < to_ns)
                 continue;
-            uint64_t own = sampling_birth_point_ns(period, last);
-            kernel += (double)sampling_birth_missed_ns(NOMINAL, period, last, t - own);
-            user += (double)sampling_birth_weight_ns(NOMINAL, period, t, last == 0);
+            uint64_t own = sampling_birth_point_ns(period, last, late_ns);
+            bool first = last == 0 && sampling_birth_is_first(period, t, late_ns);
+            if (t > own)
+                kernel += (double)sampling_birth_missed_ns(&birth, last, t - own, late_ns);
+            user += (double)sampling_birth_weight_ns(&birth, t, first, late_ns);
             last = t;
         }
-        kernel += (double)sampling_birth_missed_ns(NOMINAL, period, last, life_ns);
+        uint64_t until = last == 0 ? life_ns - late_ns : life_ns;
+        kernel += (double)sampling_birth_missed_ns(&birth, last, until, late_ns);
     }
-    return (struct shared_life){user / DRAWS / NOMINAL, kernel / DRAWS / NOMINAL};
+    return (struct shared_life){user / DRAWS / (double)nominal, kernel / DRAWS / (double)nominal};
 }
 
 /* Of the kernel in the midst, at the start, at the end, and all of it, of lives of all lengths. */
@@ -125,13 +147,15 @@ TEST(what_makes_no_record_has_its_sum_and_share)
     } cases[] = {{0.4, 0.1, 0.3, 0.01}, {1.45, 0.2, 1.2, 0.03}, {4, 0.5, 3.5, 0.08},
                  {4, 0, 1, 0.08},       {4, 1, 4, 0.08},        {9, 2, 4, 0.2},
                  {1.45, 0, 1.45, 0.03}, {4, 0, 4, 0.08},        {4, 4, 4, 0.08}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct shared_life life =
-            live_in_kernel((uint64_t)(NOMINAL * cases[i].life), (uint64_t)(NOMINAL * cases[i].from),
-                           (uint64_t)(NOMINAL * cases[i].to));
-        double kernel = cases[i].to - cases[i].from;
-        CHECK(near(life.kernel, kernel, cases[i].tolerance));
-        CHECK(near(life.user, cases[i].life - kernel, cases[i].tolerance));
+    for (unsigned i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        double life = cases[i / 2].life, from = cases[i / 2].from, to = cases[i / 2].to;
+        uint64_t late_ns = i % 2 == 0 ? 0 : 46000;
+        struct shared_life shared =
+            live_in_kernel(NOMINAL, (uint64_t)(NOMINAL * life), (uint64_t)(NOMINAL * from),
+                           (uint64_t)(NOMINAL * to), late_ns);
+        double tolerance = cases[i / 2].tolerance + (late_ns == 0 ? 0 : 0.05);
+        CHECK(near(shared.kernel, to - from, tolerance));
+        CHECK(near(shared.user, life - (to - from), tolerance));
     }
 }
 
@@ -140,22 +164,25 @@ TEST(what_makes_no_record_has_its_sum_and_share)
 TEST(late_points_without_a_record_are_periods)
 {
     const uint64_t late = SAMPLING_BIRTH_PERIODS * NOMINAL, fast = NOMINAL / 8;
-    CHECK_U64(sampling_birth_missed_ns(NOMINAL, NOMINAL, late, late + 5 * NOMINAL), 5 * NOMINAL);
-    CHECK_U64(sampling_birth_missed_ns(NOMINAL, NOMINAL, late, late + NOMINAL - 1), 0);
-    CHECK_U64(sampling_birth_missed_ns(NOMINAL, fast, NOMINAL, late), 0);
-    CHECK_U64(sampling_birth_missed_ns(NOMINAL, fast, 0, late + 1), NOMINAL);
-    CHECK_U64(sampling_birth_missed_ns(NOMINAL, fast, 0, late + 9 * fast), NOMINAL + 9 * fast);
-    CHECK_U64(sampling_birth_missed_ns(NOMINAL, fast, late - fast / 2, late + 8 * fast), 8 * fast);
+    const struct sampling_birth plain = {NOMINAL, 0, NOMINAL}, quick = {NOMINAL, 0, fast};
+    CHECK_U64(sampling_birth_missed_ns(&plain, late, late + 5 * NOMINAL, 0), 5 * NOMINAL);
+    CHECK_U64(sampling_birth_missed_ns(&plain, late, late + NOMINAL - 1, 0), 0);
+    CHECK_U64(sampling_birth_missed_ns(&quick, NOMINAL, late, 0), 0);
+    CHECK_U64(sampling_birth_missed_ns(&quick, 0, late + 1, 0), NOMINAL);
+    CHECK_U64(sampling_birth_missed_ns(&quick, 0, late + 9 * fast, 0), NOMINAL + 9 * fast);
+    CHECK_U64(sampling_birth_missed_ns(&quick, late - fast / 2, late + 8 * fast, 0), 8 * fast);
 }
 
 TEST(births_are_sampled_at_a_bounded_rate)
 {
     for (uint64_t i = 0; i < 100000; i++) {
-        uint64_t period = sampling_birth_period_ns(NOMINAL, sampling_mix(i));
+        uint64_t period = sampling_birth_draw(NOMINAL, 0, sampling_mix(i)).period_ns;
         CHECK(period >= 31250 && period <= NOMINAL);
     }
     CHECK(live(NOMINAL, NOMINAL, NOMINAL).samples < 6);
-    CHECK(sampling_birth_period_ns(100000, 0) == 10000);
+    CHECK_U64(sampling_birth_draw(100000, 0, 0).period_ns, 10000);
+    CHECK_U64(sampling_birth_draw(NOMINAL, 46000, 0).period_ns, 46000);
+    CHECK_U64(sampling_birth_draw(100000, 146000, 0).period_ns, 100000);
 }
 
 /* The same over births of which one in ONE_IN is sampled. */
@@ -167,9 +194,11 @@ static struct life live_thinned(uint64_t nominal, uint32_t one_in, uint64_t life
     for (uint64_t i = 0; i < 4 * DRAWS; i++) {
         if (!sampling_birth_is_chosen(SEED, i, one_in))
             continue;
-        uint64_t period = sampling_birth_period_ns(own, sampling_birth_random(SEED, i, one_in));
+        struct sampling_birth birth =
+            sampling_birth_draw(own, 0, sampling_birth_random(SEED, i, one_in));
+        uint64_t period = birth.period_ns;
         for (uint64_t t = period; t <= life_ns; t += period) {
-            double weight = one_in * (double)sampling_birth_weight_ns(own, period, t, t == period);
+            double weight = one_in * (double)sampling_birth_weight_ns(&birth, t, t == period, 0);
             total += weight;
             early += t < split_ns ? weight : 0;
             samples++;
@@ -200,6 +229,33 @@ TEST(one_in_none_is_every_one)
         CHECK(sampling_birth_is_chosen(SEED, i, 0) && sampling_birth_is_chosen(SEED, i, 1));
     CHECK_U64(sampling_birth_nominal_ns(NOMINAL, 0), NOMINAL);
     CHECK_U64(sampling_birth_nominal_ns(NOMINAL, 1), NOMINAL);
+}
+
+/* By how much more often than the nominal period says LIFE_NS is interrupted after a later birth.
+ */
+static double later_interrupts(uint64_t nominal, uint64_t life_ns)
+{
+    uint64_t own = sampling_later_birth_nominal_ns(nominal), count = 0;
+    for (uint64_t i = 0; i < DRAWS; i++)
+        count += life_ns / sampling_birth_draw(own, 0, sampling_birth_random(SEED, i, 1)).period_ns;
+    return (double)count / DRAWS * (double)nominal / (double)life_ns;
+}
+
+TEST(later_births_are_not_sampled_much_faster_than_asked)
+{
+    CHECK_U64(sampling_later_birth_nominal_ns(10 * NOMINAL), 10 * NOMINAL);
+    CHECK_U64(sampling_later_birth_nominal_ns(NOMINAL), 2000000);
+    CHECK_U64(sampling_later_birth_nominal_ns(100000), 400000);
+    CHECK(later_interrupts(NOMINAL, 5 * NOMINAL) < 2.7);
+    CHECK(later_interrupts(100000, 5 * NOMINAL) < 1.2);
+}
+
+TEST(later_births_have_their_sum_and_shares)
+{
+    uint64_t own = sampling_later_birth_nominal_ns(NOMINAL);
+    struct life life = live(own, NOMINAL * 5 / 2, NOMINAL / 2);
+    CHECK(near(life.total * (double)own / (double)NOMINAL, 2.5, 0.05));
+    CHECK(near(life.first_part, 0.2, 0.01));
 }
 
 TEST(of_each_n_births_one_is_chosen_and_none_is_favoured)
@@ -242,9 +298,9 @@ TEST(sums_of_few_short_threads_vary_little)
         double total = 0;
         for (uint64_t i = 0; i < 100; i++) {
             uint64_t random = sampling_birth_random(sampling_mix(seed), i, 1);
-            uint64_t period = sampling_birth_period_ns(NOMINAL, random);
-            if (period <= NOMINAL / 3)
-                total += (double)sampling_birth_weight_ns(NOMINAL, period, period, true);
+            struct sampling_birth birth = sampling_birth_draw(NOMINAL, 0, random);
+            if (birth.period_ns <= NOMINAL / 3)
+                total += (double)sampling_birth_weight_ns(&birth, birth.period_ns, true, 0);
         }
         CHECK(near(total / NOMINAL, 33.3, 7));
     }
