@@ -198,8 +198,9 @@ TEST(a_process_that_becomes_another_program_needs_nothing)
                 execl("/bin/true", "true", (char *)NULL);
             _exit(1);
         }
+        /* No sample before the exec, which takes ms where page faults are dear. */
         struct event_shape shape = {
-            .stack_bytes = 1024, .ring_bytes = 16384, .period_ns = PERIOD_NS};
+            .stack_bytes = 1024, .ring_bytes = 16384, .period_ns = 1000ull * PERIOD_NS};
         struct mailbox_slot *slot = mailbox_reserve(&session->mailbox);
         slot->birth = (struct birth){.tid = child, .stack_bytes = 1024, .period_ns = PERIOD_NS};
         REQUIRE(event_open(&slot->birth.event, &session->traits, &shape, child) == 0);
