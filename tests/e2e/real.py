@@ -1,6 +1,7 @@
 """What the tests of real programs share: one bare run of each, and the checks of their profiles."""
 
 import functools
+import re
 import shutil
 
 from folded import entry_root
@@ -75,7 +76,8 @@ def _roots_of(program, path):
 
 
 def program_of(profile):
-    return profile.path.name.split(".", 1)[1].rsplit(".", 2)[0]
+    """Of selfsample.PROGRAM.PID.folded, or of one of that name's followers: ...PID.1.folded."""
+    return re.fullmatch(r"selfsample\.(.+?)\.[0-9]+(\.[0-9])?\.folded", profile.path.name).group(1)
 
 
 def check_tree(result, *programs, least_us=60000, whole=0.97, path="", marked=False):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness import (EVERYONE, USER_MEMLOCK_BYTES, both, check_sum, expect, main, measured, near,
                      near_ms, need_kernel_samples, program, run, test)
-from lateness import shortest_life_us
+from machine import shortest_life_us
 
 # What a user may lock, and what the smallest ring takes of it.
 GRANTED_KB = int(Path("/proc/sys/kernel/perf_event_mlock_kb").read_text())

@@ -7,7 +7,7 @@ import signal
 
 from harness import (Skip, both, check_sum, expect, main, measured, near, near_ms, need, need_root, program, run,
                      signals_to_helper, test, told_lost)
-from lateness import late_us, shortest_life_us
+from machine import late_us, shortest_life_us
 
 # Cycles in us against the period of 1001 us at 999 Hz (or 1000 at 1000 Hz).
 BEATS = [("1000us-1000Hz", 1000, 1000), ("2000us-1000Hz", 2000, 1000), ("1001us-999Hz", 1001, 999),

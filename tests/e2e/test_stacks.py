@@ -10,6 +10,7 @@ from pathlib import Path
 from folded import entry_root, has_path, is_whole, thread_roots, user_frames
 from harness import (EVERYONE, Skip, bare, expect, main, measured, near, private_directory, program,
                      run, same, test, wait_helper)
+from machine import counts_writes
 
 RATE_HZ = 3999
 
@@ -186,13 +187,26 @@ def test_deep(who):
     measured(full > 0.98, f"all 201 frames in {full:.3f} of the samples")
 
 
+def is_cut(stack):
+    return "[truncated]" in stack
+
+
+def check_outer(profile, right, least):
+    """The outer frames are right where debug registers watch them; else the stack is cut, and says so."""
+    if counts_writes():
+        measured(right >= least, f"right: {right:.4f}: {profile.broken()}")
+        measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    else:
+        marked = profile.share_where(is_cut)
+        measured(right + marked >= least, f"right {right:.4f}, marked {marked:.4f}: {profile.broken()}")
+
+
 @test(who=EVERYONE)
 def test_deeper_than_the_copy(who):
     """240 KB of frames: what is above the copy is read from the living stack."""
     profile = run(program("deep"), 1500, user=who.user).profile
     right = profile.share_where(lambda s: s.count("deeper") == 61 and "innermost" in s)
-    measured(right > 0.98, f"61 frames above innermost in {right:.3f}")
-    measured(profile.whole_share() > 0.99, f"whole: {profile.whole_share():.4f}")
+    check_outer(profile, right, 0.98)
 
 
 @test(who=EVERYONE)
@@ -202,18 +216,13 @@ def test_signal_stack(who):
     right = profile.share_where(
         lambda s: s.count("filler") == 30 and has_path(s, "main", "filler")
         and has_path(s, "filler", "interrupted", "raise") and "in_handler" in s)
-    measured(right > 0.98, f"whole and in order: {right:.3f}; {profile.broken()}")
-    measured(profile.whole_share() > 0.99, f"not whole: {profile.broken()}")
+    check_outer(profile, right, 0.98)
 
 
 def deepest(who, how, ms):
     profile = run(program("deepstacks"), how, ms, user=who.user).profile
     measured(profile.total() > 0.8 * ms, f"{profile.total()} samples")
     return profile
-
-
-def is_cut(stack):
-    return "[truncated]" in stack
 
 
 @test(who=EVERYONE, each=[("small", "recurse", 30000), ("pages", "paged", 2000), ("large", "large", 1)])
@@ -223,7 +232,7 @@ def test_far_deeper_than_the_copy(who, case):
     profile = deepest(who, how, 2500)  # until the watch is set, some 10 ms, all are cut
     right = profile.share_where(
         lambda s: s.count(function) == frames and is_whole(s, thread_roots()))
-    measured(right >= 0.99, f"whole: {right:.4f}: {profile.broken()}")
+    check_outer(profile, right, 0.99)
     wrong = profile.sum_where(lambda s: s.count(function) != frames and not is_cut(s)
                               and "innermost" in s)
     expect(wrong == 0, f"{wrong} samples have another number of frames")
@@ -269,7 +278,7 @@ def test_deep_frames_that_come_back(who):
     result = run(program("deepstacks"), "again", 2000, user=who.user, options={"SUMMARY": "yes"})
     profile = result.profile
     whole = profile.share_where(lambda s: s.count("again") == 20 and not is_cut(s))
-    measured(whole > 0.4, f"whole: {whole:.3f}; {profile.heaviest()}")
+    measured(whole > 0.4 or not counts_writes(), f"whole: {whole:.3f}; {profile.heaviest()}")
     cut = profile.share_where(is_cut)
     told = re.search(rb"stacks: ([0-9.]+) % whole, ([0-9]+) truncated", result.stderr)
     expect(told, f"not told: {result.stderr[-400:]}")
