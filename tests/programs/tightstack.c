@@ -4,6 +4,9 @@
  * which masks they see.
  *
  *     tightstack MS TIMES
+ *
+ * Bound at its start, since the linker saves all registers on the stack it is called on.
+ * Build: -Wl,-z,now
  */
 #include "burn.h"
 
