@@ -1,6 +1,6 @@
 /*
- * Says whether a debug register counts this program's writes to a word, which some hypervisors do not
- * pass on: "counts", or "counts not".
+ * Says whether a debug register counts this program's writes to a word, which some hypervisors do
+ * not pass on: "counts", or "counts not".
  */
 #include "burn.h"
 
