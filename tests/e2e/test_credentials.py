@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness import (USER_ID, bare, both, expect, main, measured, near_ms, need, need_root, private_directory,
                      program, run, test, wait_helper, wait_until)
+from machine import late_us
 
 BURN_US = 200000
 WAYS = {
@@ -193,7 +194,8 @@ def test_short_threads_of_the_new_user(rate):
     expect(result.status == 0, str(result))
     seen = re.search(rb"\(([0-9.]+) % of its clock\)", result.stderr)
     expect(seen, str(result))
-    measured(94 < float(seen[1]) < 106, f"{result.stderr}")
+    # Points in the last of a life, for as long as interrupts are late, make no samples.
+    measured(94 - 100 * late_us() / 400 < float(seen[1]) < 106, f"{result.stderr}")
     early, late = (result.profile.share(name) for name in ("early", "late"))
     measured(abs(early / (early + late) - 0.75) < 0.06, f"early {early}, late {late}")
 
