@@ -32,8 +32,11 @@ OWN_FRAME uint64_t pushing_leaf(uint64_t x)
     return x * 3;
 }
 
+/* Long enough for samples to fall into it, whatever the processor does at once. */
 static int chosen(int x)
 {
+    for (int i = 0; i < 50; i++)
+        __asm__ volatile("" : "+r"(x));
     return x ^ 5;
 }
 

@@ -16,8 +16,11 @@ TEST(a_thread_that_was_passed_over_is_settled_like_others)
     REQUIRE(thread != NULL);
     usleep(10000);
     housekeeping_do(&house, &mailbox);
-    if (thread_read_cpu_ns(getpid(), worker.tid) > PERIOD_NS)
+    if (thread_read_cpu_ns(getpid(), worker.tid) > PERIOD_NS) {
+        worker_end(&worker); /* the next test's worker lies where it lay */
+        end_all();
         SKIP("the start of a thread takes a period on this machine, just now");
+    }
     CHECK(!thread->settled); /* it has done nothing yet */
     worker_go(&worker);
     worker_wait(&worker);
