@@ -8,6 +8,7 @@
 #include "sampling.h"
 #include "sys.h"
 #include "text.h"
+#include "thread_clock.h"
 
 /* Maps of this age may lack code that a sample is in, where no record tells of it. */
 #define MAPS_AGE_NS 20000000u

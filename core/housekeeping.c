@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "proc_tasks.h"
 #include "sys.h"
+#include "thread_clock.h"
 
 /* Between scans of the process's threads; where no record tells of new ones; and where one did. */
 #define SCAN_NS        1000000000u
@@ -505,9 +506,14 @@ void housekeeping_pause(struct housekeeping *house)
 void housekeeping_resume(struct housekeeping *house)
 {
     struct threads *threads = &house->collector->threads;
-    for (uint32_t i = 0; i < threads->used; i++)
-        if (threads_at(threads, i)->tid != 0)
-            thread_unsilence(threads, threads_at(threads, i));
+    for (uint32_t i = 0; i < threads->used; i++) {
+        struct thread *thread = threads_at(threads, i);
+        if (thread->tid == 0)
+            continue;
+        thread_unsilence(threads, thread);
+        if (thread->settled)
+            thread_stolen_ns(threads, thread, thread->count_ns, UINT64_MAX);
+    }
     house->collector->paused = false;
 }
 

@@ -42,9 +42,6 @@
 #define REDRAW_SAMPLES       32u
 #define SILENT_PERIOD_NS     (1ull << 50) /* thirteen days of one thread's CPU time */
 
-/* Clocks of running threads are updated every tick; the slowest kernels have 100 a second. */
-#define CLOCK_LATE_NS 10000000u
-
 /* A scan may find a thread this long before its own post is read. */
 #define SCANNED_EARLY_NS 10000000000u
 
@@ -409,26 +406,6 @@ bool thread_is_misfit(const struct threads *threads, const struct thread *thread
                                     : stack_enough_bytes(threads, thread) != 0;
 }
 
-uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,
-                          uint64_t most_ns)
-{
-    uint64_t slack_ns = thread->end_cpu_ns != 0 || thread->one_in > 1 ? 0 : CLOCK_LATE_NS;
-    uint64_t cpu_ns = thread->end_cpu_ns != 0
-                          ? thread->end_cpu_ns
-                          : thread_read_cpu_ns(threads_proc_pid(threads), thread->tid);
-    if (thread->base_cpu_ns == 0 || (cpu_ns < thread->base_cpu_ns && thread->one_in == 1))
-        return 0;
-    /* Of one that is gone and told nothing: what it used before. */
-    uint64_t used_ns = cpu_ns >= thread->base_cpu_ns
-                           ? cpu_ns - thread->base_cpu_ns + slack_ns + thread->stolen_ns
-                           : thread->count_ns;
-    uint64_t stolen_ns = count_ns > used_ns ? count_ns - used_ns : 0;
-    if (stolen_ns > most_ns)
-        stolen_ns = most_ns;
-    thread->stolen_ns += stolen_ns;
-    return stolen_ns;
-}
-
 void thread_redraw_period(struct threads *threads, struct thread *thread)
 {
     if (!thread->settled || thread->samples_since_draw < REDRAW_SAMPLES)
@@ -453,10 +430,8 @@ void thread_unsilence(struct threads *threads, struct thread *thread)
     thread->unbalanced |= !thread->settled;
     if (!thread->settled)
         return;
-    if (event_read_count(&thread->event, &count_ns) == 0 && count_ns > thread->count_ns) {
+    if (event_read_count(&thread->event, &count_ns) == 0 && count_ns > thread->count_ns)
         thread->count_ns = count_ns;
-        thread_stolen_ns(threads, thread, count_ns, UINT64_MAX);
-    }
     if (thread->event.fd < 0)
         return;
     thread->period_ns = sampling_settled_period_ns(threads->plan.period_ns, random_next(threads));
@@ -551,13 +526,6 @@ void thread_refresh_name(pid_t app_pid, struct thread *thread)
         name[length - 1] = '\0';
     if (length > 0)
         thread_rename(thread, name);
-}
-
-uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid)
-{
-    char path[PROC_PATH_BYTES];
-    proc_task_path(path, app_pid, tid, "/schedstat");
-    return number_file_read(path, 0);
 }
 
 bool thread_exists(pid_t app_pid, pid_t tid)

@@ -189,16 +189,6 @@ void thread_note_need(struct thread *thread, size_t bytes);
  * or have they long done with much less? */
 bool thread_is_misfit(const struct threads *threads, const struct thread *thread);
 
-/*
- * What a thread's event has counted up to COUNT_NS beyond what the thread has used, and was not
- * told before. A task clock runs on while a hypervisor keeps the processor, and in interrupts; the
- * thread's CPU clock does not. The clock read from outside may be a tick late, so it tells to 10
- * ms; of a thread that stands for others such a tick would count as often as these are, and less is
- * better than more. Tells MOST_NS at the most, and what is beyond that the next time.
- */
-uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,
-                          uint64_t most_ns);
-
 /* Draws a new period now and then, so that sampling is in step with nothing. */
 void thread_redraw_period(struct threads *threads, struct thread *thread);
 
@@ -225,10 +215,6 @@ void thread_rename(struct thread *thread, const char *name);
 
 /* Reads a thread's name from /proc: records that would have told it may have been lost. */
 void thread_refresh_name(pid_t app_pid, struct thread *thread);
-
-/* The CPU time of a thread by its schedstat file, ns: up to a tick behind where it is running now;
- * 0 where it can't be read. */
-uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid);
 
 /* Is there such a thread in the process? */
 bool thread_exists(pid_t app_pid, pid_t tid);

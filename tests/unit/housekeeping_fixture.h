@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "collector_fixture.h"
+#include "thread_clock.h"
 
 #define SECOND_NS 1000000000ull
 

@@ -2,6 +2,7 @@
 #include "threads.h"
 
 #include <errno.h>
+#include <sys/prctl.h>
 
 #include "check.h"
 #include "profile.h"
@@ -154,4 +155,48 @@ TEST(those_that_nobody_told_of)
     CHECK_U64(threads_uncovered(&threads, 5), 4);
     threads.uncovered = 3;
     CHECK_U64(threads_uncovered(&threads, 5), 7);
+}
+
+TEST(periods_are_drawn_anew_now_and_then)
+{
+    struct event_shape shape;
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = settled(&threads, 1, &shape);
+    thread->period_is_new = false;
+    uint64_t least = UINT64_MAX, most = 0, draws = 0;
+    for (unsigned i = 0; i < 100000; i++) {
+        thread->samples_since_draw++;
+        thread_redraw_period(&threads, thread);
+        if (!thread->period_is_new)
+            continue;
+        CHECK_U64(thread->samples_since_draw, 0);
+        thread->period_is_new = false;
+        least = thread->period_ns < least ? thread->period_ns : least;
+        most = thread->period_ns > most ? thread->period_ns : most;
+        draws++;
+    }
+    CHECK(draws > 500 && draws < 10000);
+    CHECK(least >= PERIOD_NS / 100 * 75 && least < PERIOD_NS / 100 * 77);
+    CHECK(most <= PERIOD_NS / 100 * 125 && most > PERIOD_NS / 100 * 123);
+    event_close(&thread->event);
+}
+
+TEST(names)
+{
+    char old[16];
+    struct thread thread = {.tid = getpid(), .text = 5};
+    prctl(PR_GET_NAME, old);
+    prctl(PR_SET_NAME, "fifteen letters");
+    thread_refresh_name(getpid(), &thread);
+    CHECK_STR(thread.name, "fifteen letters");
+    CHECK_U64(thread.text, UINT32_MAX); /* the frame of its old name is not its own any more */
+    prctl(PR_SET_NAME, "");
+    thread_refresh_name(getpid(), &thread);
+    CHECK_STR(thread.name, "");
+    prctl(PR_SET_NAME, old);
+    thread_rename(&thread, "a name that is too long");
+    CHECK_STR(thread.name, "a name that is ");
+    thread.tid = 0x7ffffff;
+    thread_refresh_name(getpid(), &thread); /* it has ended: its last name stays */
+    CHECK_STR(thread.name, "a name that is ");
 }

@@ -40,7 +40,7 @@ UNIT = [BUILD / "unit" / f"test_{name}" for name in (
     "kernel_symbols", "labels", "mailbox", "message", "modules", "nap", "outfile", "perf_map",
     "proc_maps", "proc_tasks", "process_watch", "quiet", "requests", "ring", "ring_writer",
     "seccomp_filter", "series", "session", "stack_frames", "status", "task_status", "teller",
-    "thread_ends", "threads", "threads_clocks", "threads_rings", "timers", "unwind", "writing")]
+    "thread_clock", "thread_ends", "threads", "threads_rings", "timers", "unwind", "writing")]
 WHOLE_RUNS = [TESTS / "vm" / "guest.py", *sorted((TESTS / "e2e").glob("test_*.py"))]
 # What is run unless something else is asked for: end-to-end tests of what the kernel decides,
 # without those that make processes by the hundred, measure costs or compile, for which one emulated

@@ -1,38 +1,13 @@
-/* threads: periods, names, and what their clocks say. */
-#include "threads.h"
+/* thread_clock: what the clocks of threads say, and how far their events are from that. */
+#include "thread_clock.h"
 
 #include <pthread.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "threads_fixture.h"
-
-TEST(periods_are_drawn_anew_now_and_then)
-{
-    struct event_shape shape;
-    struct threads threads = table(8 * MIB);
-    struct thread *thread = settled(&threads, 1, &shape);
-    thread->period_is_new = false;
-    uint64_t least = UINT64_MAX, most = 0, draws = 0;
-    for (unsigned i = 0; i < 100000; i++) {
-        thread->samples_since_draw++;
-        thread_redraw_period(&threads, thread);
-        if (!thread->period_is_new)
-            continue;
-        CHECK_U64(thread->samples_since_draw, 0);
-        thread->period_is_new = false;
-        least = thread->period_ns < least ? thread->period_ns : least;
-        most = thread->period_ns > most ? thread->period_ns : most;
-        draws++;
-    }
-    CHECK(draws > 500 && draws < 10000);
-    CHECK(least >= PERIOD_NS / 100 * 75 && least < PERIOD_NS / 100 * 77);
-    CHECK(most <= PERIOD_NS / 100 * 125 && most > PERIOD_NS / 100 * 123);
-    event_close(&thread->event);
-}
 
 /* Its clock says 5 ms, its event has counted 8. */
 TEST(what_was_stolen_is_told_once)
@@ -70,27 +45,6 @@ TEST(a_thread_that_stands_for_others_is_given_no_slack)
     CHECK_U64(thread_stolen_ns(&threads, thread, 9000000, UINT64_MAX), 4000000);
 }
 
-TEST(names_and_clocks_of_threads)
-{
-    char old[16];
-    struct thread thread = {.tid = getpid(), .text = 5};
-    prctl(PR_GET_NAME, old);
-    prctl(PR_SET_NAME, "fifteen letters");
-    thread_refresh_name(getpid(), &thread);
-    CHECK_STR(thread.name, "fifteen letters");
-    CHECK_U64(thread.text, UINT32_MAX); /* the frame of its old name is not its own any more */
-    prctl(PR_SET_NAME, "");
-    thread_refresh_name(getpid(), &thread);
-    CHECK_STR(thread.name, "");
-    prctl(PR_SET_NAME, old);
-    thread_rename(&thread, "a name that is too long");
-    CHECK_STR(thread.name, "a name that is ");
-    thread.tid = 0x7ffffff;
-    thread_refresh_name(getpid(), &thread); /* it has ended: its last name stays */
-    CHECK_STR(thread.name, "a name that is ");
-    CHECK_U64(thread_read_cpu_ns(getpid(), 0x7ffffff), 0);
-}
-
 static void *sleep_after_work(void *tid)
 {
     burn(20000000);
@@ -117,4 +71,5 @@ TEST(the_clock_of_a_thread_that_sleeps)
     CHECK(ns >= 19900000 && ns <= expected_ns + 100000);
     pthread_cancel(thread);
     pthread_join(thread, NULL);
+    CHECK_U64(thread_read_cpu_ns(getpid(), 0x7ffffff), 0);
 }
