@@ -3,6 +3,7 @@
 #include "session.h"
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include "engine.h"
 #include "sampling.h"
@@ -24,6 +25,9 @@
 #define OTHERS_PART_NS 50000u
 #define BIRTHS_PARTS   400u
 #define FORKS_PARTS    40u
+
+/* A thread that has used less by its end can't have lost much to switches. */
+#define SWITCHES_TOLD_NS 4000000u
 
 #define DESCRIPTORS_ASKED 32u /* about so many are remembered */
 
@@ -285,6 +289,14 @@ int session_open_first(struct session *session)
     return refusal;
 }
 
+static uint64_t own_switches(uint64_t cpu_ns)
+{
+    struct rusage usage;
+    if (cpu_ns < SWITCHES_TOLD_NS || sys2(SYS_getrusage, RUSAGE_THREAD, &usage) != 0)
+        return 0;
+    return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
+}
+
 void session_tell_end(struct session *session)
 {
     if (session_is_hushed(session))
@@ -295,8 +307,9 @@ void session_tell_end(struct session *session)
     timers_leave(&session->timers, tid);
     if (slot == NULL)
         return;
-    slot->birth =
-        (struct birth){.tid = tid, .cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID), .ended = true};
+    uint64_t cpu_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    slot->birth = (struct birth){
+        .tid = tid, .cpu_ns = cpu_ns, .switches = own_switches(cpu_ns), .ended = true};
     if (mailbox_post(&session->mailbox, slot) % BIRTHS_TO_WAKE == 0)
         helper_wake(&session->helper);
 }

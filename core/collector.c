@@ -81,6 +81,7 @@ static void take_post(struct collector *collector, const struct birth *birth, ui
         return;
     }
     thread->end_cpu_ns = birth->cpu_ns;
+    thread->end_switches = birth->switches;
     thread->dead |= thread->passed_over && !thread->settled;
 }
 

@@ -42,6 +42,9 @@
 /* Between bookings of what ends of threads took. */
 #define ENDS_BOOKED_NS 1000000000u
 
+/* Between looks at what switches take of a thread. */
+#define SWITCHES_ASKED_NS 250000000u
+
 /* Clocks that are read from outside may be a tick behind. */
 #define CLOCK_LATE_NS 10000000u
 
@@ -98,13 +101,58 @@ static uint64_t before_exec_ns(const struct housekeeping *house, const struct th
     return clock_ns > late_ns ? clock_ns - late_ns : 0;
 }
 
+/* What THREAD's event does not count. TIMES are of just before it had counted COUNT_NS. */
+static void book_switches(struct collector *collector, struct thread *thread,
+                          const struct thread_times *times, uint64_t count_ns)
+{
+    uint64_t ns = thread_switched_ns(thread, times, count_ns, collector->threads.plan.period_ns);
+    if (ns == 0)
+        return;
+    stack_frames_book(&collector->stacks, thread, "[thread switch]", ns);
+    collector->threads.switched_ns += ns;
+}
+
+/* After an exec /proc shows others under these numbers. */
+static bool read_times(const struct collector *collector, const struct thread *thread,
+                       struct thread_times *times)
+{
+    return !collector->exec_seen && !collector->paused &&
+           thread_times_read(&collector->threads, thread, times);
+}
+
 static void account_settled(struct housekeeping *house, struct thread *thread, bool is_last)
 {
     uint64_t count_ns;
-    if (thread->settled && thread->event.fd >= 0 &&
+    struct thread_times times;
+    if (!thread->settled || thread->event.fd < 0)
+        return;
+    bool is_clear = read_times(house->collector, thread, &times);
+    if (event_read_count(&thread->event, &count_ns) != 0)
+        return;
+    if (is_clear)
+        book_switches(house->collector, thread, &times, count_ns);
+    account_settled_to(house->collector, thread, before_exec_ns(house, thread, count_ns), is_last);
+}
+
+/* Of a thread that lives on, now and then; it may be killed. One that made no sample has used
+ * nothing, unless it can be in the kernel unseen. Asking an event for its count interrupts its
+ * thread. */
+static void look_at_switches(const struct housekeeping *house, struct thread *thread,
+                             uint64_t now_ns)
+{
+    uint64_t count_ns;
+    struct thread_times times;
+    struct collector *collector = house->collector;
+    if (!thread->settled || thread->event.fd < 0 ||
+        now_ns - thread->switches_asked_ns < SWITCHES_ASKED_NS ||
+        (thread->switches_count_ns == thread->count_ns && !collector->kernel.is_unseen))
+        return;
+    thread->switches_asked_ns = now_ns;
+    thread->switches_count_ns = thread->count_ns;
+    if (read_times(collector, thread, &times) &&
+        thread_may_have_switched(thread, &times, collector->threads.plan.period_ns) &&
         event_read_count(&thread->event, &count_ns) == 0)
-        account_settled_to(house->collector, thread, before_exec_ns(house, thread, count_ns),
-                           is_last);
+        book_switches(collector, thread, &times, count_ns);
 }
 
 /* From here on a thinned birth's life is its own, and stands for no others: one whose sampling made
@@ -214,7 +262,8 @@ static void account_first_event(struct collector *collector, struct thread *thre
 }
 
 /* A thread that had an event of its own, or none. REPLACEMENT counts already, and up to DEAF_NS the
- * old one goes on; returns the thread's CPU clock at the moment it began to. */
+ * old one goes on; returns the thread's CPU clock at the moment it began to, which is not before
+ * the last sample. */
 static uint64_t account_first(struct housekeeping *house, struct thread *thread,
                               const struct event *replacement, uint64_t deaf_ns)
 {
@@ -231,6 +280,9 @@ static uint64_t account_first(struct housekeeping *house, struct thread *thread,
     else if (is_new && !thread->unbalanced && cpu_ns > thread->birth_cpu_ns)
         thread->owed_ns = cpu_ns - thread->birth_cpu_ns;
     thread_refresh_name(threads_proc_pid(&collector->threads), thread);
+    uint64_t sampled_ns = thread->birth_cpu_ns + thread_used_ns(thread);
+    if (thread->event.mapping != NULL && cpu_ns != 0 && cpu_ns + deaf_ns < sampled_ns)
+        cpu_ns = sampled_ns - deaf_ns;
     return cpu_ns;
 }
 
@@ -250,7 +302,7 @@ static uint64_t account_again(struct collector *collector, struct thread *thread
     }
     if (old_ns + deaf_ns > before_ns)
         account_settled_to(collector, thread, old_ns + deaf_ns - before_ns, true);
-    uint64_t cpu_ns = thread->base_cpu_ns + thread_used_ns(thread);
+    uint64_t cpu_ns = thread->base_cpu_ns + thread_used_ns(thread) + thread->switched_ns;
     return cpu_ns > deaf_ns ? cpu_ns - deaf_ns : 0;
 }
 
@@ -464,6 +516,7 @@ static void look_after(struct housekeeping *house, struct thread *thread, uint64
     } else if (wants_event(house, thread, now_ns)) {
         settle(house, thread);
     } else if (!collector->paused) {
+        look_at_switches(house, thread, now_ns);
         thread_redraw_period(&collector->threads, thread);
     }
 }
@@ -506,13 +559,17 @@ void housekeeping_pause(struct housekeeping *house)
 void housekeeping_resume(struct housekeeping *house)
 {
     struct threads *threads = &house->collector->threads;
+    struct thread_times times;
     for (uint32_t i = 0; i < threads->used; i++) {
         struct thread *thread = threads_at(threads, i);
         if (thread->tid == 0)
             continue;
         thread_unsilence(threads, thread);
-        if (thread->settled)
-            thread_stolen_ns(threads, thread, thread->count_ns, UINT64_MAX);
+        if (!thread->settled)
+            continue;
+        thread_stolen_ns(threads, thread, thread->count_ns, UINT64_MAX);
+        if (thread_times_read(threads, thread, &times))
+            thread_switched_ns(thread, &times, thread->count_ns, 0);
     }
     house->collector->paused = false;
 }

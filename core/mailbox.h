@@ -38,7 +38,10 @@ struct birth {
     uint64_t own_ns;      /* what our part of its birth took */
     uint64_t cpu_ns;      /* its CPU clock when its event began to count */
     char name[THREAD_NAME_BYTES];
-    bool ended; /* not a birth: the thread is about to end, with this cpu_ns; all else is void */
+    uint64_t switches; /* how often an ending thread gave up its processor or lost it, once it is
+                          long enough for that to matter */
+    bool ended; /* not a birth: the thread is about to end, with this cpu_ns and these switches;
+                   all else is void */
 };
 
 struct mailbox_slot {

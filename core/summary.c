@@ -82,6 +82,7 @@ void summary_report(const struct summary *summary, struct text *text)
     put_number(text, "cpu_seen_ns", summary->cpu_seen_ns);
     put_number(text, "cpu_clock_ns", summary->cpu_clock_ns);
     put_number(text, "kernel_ns", summary->kernel_ns);
+    put_number(text, "switched_ns", summary->switched_ns);
     put_number(text, "whole", summary->whole_stacks);
     put_number(text, "truncated", summary->truncated_stacks);
     put_number(text, "lost", summary->lost_samples);
@@ -178,6 +179,16 @@ static void print_kernel_time(const struct summary *summary, struct text *text)
     text_put(text, " (stacks not visible)\n");
 }
 
+/* Worth a line where it is a twentieth. */
+static void print_switches(const struct summary *summary, struct text *text)
+{
+    if (summary->switched_ns == 0 || summary->switched_ns < summary->cpu_seen_ns / 20)
+        return;
+    text_put(text, "selfsample: switches between threads took ");
+    put_percent(text, summary->switched_ns, summary->cpu_seen_ns);
+    text_put(text, ", part of it for perf events; timers cost nothing there\n");
+}
+
 static void print_means(const struct summary *summary, struct text *text)
 {
     text_put(text, "selfsample: engine: ");
@@ -229,6 +240,7 @@ void summary_print(const struct summary *summary, struct text *text)
     print_quality(summary, text);
     print_means(summary, text);
     print_kernel_time(summary, text);
+    print_switches(summary, text);
     if (summary->error != NULL) {
         text_put(text, "selfsample: ");
         put_clean(text, summary->error);

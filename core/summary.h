@@ -6,9 +6,9 @@
  *
  *     start pid=N program=NAME
  *     part pid=N file=PATH
- *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N kernel_ns=N whole=N truncated=N lost=N
- *         threads=N uncovered=N thinned=N throttled=N own_ns=N rate_hz=N helper_cpu_ns=N
- *         arena_bytes=N engine=NAME kernel=yes|no [kernel_reason=TEXT] program=NAME
+ *     end pid=N samples=N cpu_seen_ns=N cpu_clock_ns=N kernel_ns=N switched_ns=N whole=N
+ *         truncated=N lost=N threads=N uncovered=N thinned=N throttled=N own_ns=N rate_hz=N
+ * helper_cpu_ns=N arena_bytes=N engine=NAME kernel=yes|no [kernel_reason=TEXT] program=NAME
  * too_short=yes|no [error=TEXT] file=PATH
  *
  * A part is a file of a series that was written, the last one as well. An end is one line. The last
@@ -37,6 +37,7 @@ struct summary {
     uint64_t own_ns;       /* what our part of its threads' births took */
     uint64_t kernel_ns;    /* surely spent in the kernel, where it refuses kernel samples; what it
                               was in all is somewhat more */
+    uint64_t switched_ns;  /* used while the threads were switched to, beyond what samples tell */
     uint64_t whole_stacks;
     uint64_t truncated_stacks;
     uint64_t lost_samples;

@@ -126,6 +126,7 @@ static struct summary summarize(const struct teller *teller, uint64_t app_cpu_ns
         .cpu_clock_ns = app_cpu_ns > own_ns ? app_cpu_ns - own_ns : 0,
         .own_ns = own_ns,
         .kernel_ns = collector->kernel.ns,
+        .switched_ns = collector->threads.switched_ns,
         .whole_stacks = collector->whole,
         .truncated_stacks = collector->truncated,
         .lost_samples = collector->lost,

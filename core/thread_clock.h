@@ -6,6 +6,7 @@
 #ifndef SELFSAMPLE_CORE_THREAD_CLOCK_H
 #define SELFSAMPLE_CORE_THREAD_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "threads.h"
@@ -23,5 +24,29 @@ uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid);
  */
 uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,
                           uint64_t most_ns);
+
+/* What a thread has used, and how often it was on a processor for that. */
+struct thread_times {
+    uint64_t cpu_ns;
+    uint64_t switches;
+};
+
+/* By its last word, or else by its schedstat file. False where neither tells. */
+bool thread_times_read(const struct threads *threads, const struct thread *thread,
+                       struct thread_times *times);
+
+/*
+ * The kernel stops a thread's event before it switches to another, and starts it once it has come
+ * back: in between, some us each time, the thread's clock runs and the event does not. Can switches
+ * have taken LEAST_NS of a settled thread that stands at TIMES, since it was last asked for them?
+ */
+bool thread_may_have_switched(const struct thread *thread, const struct thread_times *times,
+                              uint64_t least_ns);
+
+/* What such a thread has used when its event had counted COUNT_NS, soon after TIMES were read,
+ * beyond that and what was told before; no more than so many switches can have taken. 0 where it is
+ * less than LEAST_NS. */
+uint64_t thread_switched_ns(struct thread *thread, const struct thread_times *times,
+                            uint64_t count_ns, uint64_t least_ns);
 
 #endif

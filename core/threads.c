@@ -375,7 +375,8 @@ void thread_replace(const struct threads *threads, struct thread *thread,
     thread->period_is_new = false; /* it begins with the count */
     thread->count_ns = 0;
     thread->base_cpu_ns = base_cpu_ns;
-    thread->stolen_ns = 0;
+    thread->stolen_ns = thread->switched_ns = 0;
+    thread->switches = 0;
     thread->samples_since_draw = 0;
     thread->lost_since_sample = 0;
     thread->ring_was_full = false;

@@ -50,6 +50,7 @@ struct thread {
     uint32_t labels_taken;     /* labels->taken when that was last looked for */
     uint64_t owed_ns;      /* used before it could be sampled; its next sample weighs that too */
     uint64_t end_cpu_ns;   /* its CPU clock at its end, as it told it; 0: it did not */
+    uint64_t end_switches; /* and how often it was on a processor, see mailbox.h */
     uint64_t birth_cpu_ns; /* its CPU clock when its first event began to count */
     uint64_t weight_ns;    /* of all samples of that event */
     uint64_t period_ns;    /* of its event, as last set */
@@ -62,8 +63,11 @@ struct thread {
     uint32_t scan;        /* the last scan of /proc that saw it */
     uint64_t base_cpu_ns; /* its CPU clock when its event began to count */
     uint64_t stolen_ns;   /* what the event has counted and the thread has not used */
-    uint64_t count_ns;    /* at the last sample */
-    uint32_t last_node;   /* of the profile, where its last sample went; PROFILE_NONE */
+    uint64_t switched_ns; /* what the thread has used and the event has not counted */
+    uint64_t switches;    /* how often it was on a processor until then */
+    uint64_t switches_asked_ns, switches_count_ns; /* when that was last looked for, and count_ns */
+    uint64_t count_ns;                             /* at the last sample */
+    uint32_t last_node;              /* of the profile, where its last sample went; PROFILE_NONE */
     uint32_t seen_node, kernel_node; /* of its first event, where points went that made records, and
                                         those in the kernel that made none; PROFILE_NONE */
     uint32_t missed;                 /* how many of the latter are known */
@@ -105,12 +109,13 @@ struct threads {
     uint64_t counted_ns, counted_total; /* when these were last judged, and `total` then */
     uint64_t counted_cpu_ns;            /* and the process's clock */
     /* statistics */
-    uint64_t total;     /* ever profiled */
-    uint64_t uncovered; /* ever without an event for good, or spared by their timers */
-    uint64_t found;     /* by a scan alone: nobody has told of their births */
-    uint64_t thinned;   /* passed over at their birth, and represented by others */
-    uint64_t timed;     /* had a timer */
-    uint64_t own_ns;    /* CPU time of the threads that our part of their births took */
+    uint64_t total;       /* ever profiled */
+    uint64_t uncovered;   /* ever without an event for good, or spared by their timers */
+    uint64_t found;       /* by a scan alone: nobody has told of their births */
+    uint64_t thinned;     /* passed over at their birth, and represented by others */
+    uint64_t timed;       /* had a timer */
+    uint64_t own_ns;      /* CPU time of the threads that our part of their births took */
+    uint64_t switched_ns; /* what they used while they were switched to, as far as it is booked */
 };
 
 /* Entry INDEX, below `used`. It stays where it is. */

@@ -169,7 +169,7 @@ struct report {
     char program[64];
     uint64_t samples, lost, whole, truncated, uncovered, thinned, throttled;
     uint64_t rate_hz; /* that was had: one count of a file is a period of it */
-    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
+    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, switched_ns, helper_cpu_ns, own_ns;
     char engine[256];
     bool too_short; /* less CPU time than one period: no file is meant to be */
     bool kernel_frames;
@@ -192,7 +192,6 @@ struct reports {
     uint64_t dropped;             /* beyond REPORTS_MAX */
     long began_ms, ended_ms;      /* the run, by the monotonic clock */
     uint64_t run_cpu_ns;          /* CPU time of all processes that were waited for */
-    uint64_t run_switches;        /* how often these gave up the CPU, or lost it */
 };
 
 enum { REPORTS_MAX = 200000 };

@@ -70,7 +70,6 @@ static void note_children_used(struct reports *reports)
         return;
     reports->run_cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
                           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
-    reports->run_switches = (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw);
 }
 
 int reports_open(struct reports *reports)
@@ -221,6 +220,7 @@ static void report_fill(struct report *report, const char *line)
     report->cpu_seen_ns = number_find(line, "cpu_seen_ns");
     report->cpu_clock_ns = number_find(line, "cpu_clock_ns");
     report->kernel_ns = number_find(line, "kernel_ns");
+    report->switched_ns = number_find(line, "switched_ns");
     report->helper_cpu_ns = number_find(line, "helper_cpu_ns");
     report->error = text_find(line, "error", false);
     report->file = text_find(line, "file", true);

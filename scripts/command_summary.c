@@ -13,13 +13,10 @@
 
 enum {
     FILES_TOLD = 5,
-    PICTURE_FILES = 4,   /* in the command for one */
-    EXPLAINED_MS = 200,  /* less time than this needs no explanation */
-    BRIEF_NS = 10000000, /* less than this is told in milliseconds */
-    SWITCH_NS = 6000,    /* of a switch, that pass while perf events stop and start: 3 to 7 us */
-    UNSEEN_PERCENT =
-        5, /* of the CPU time: as much as this is worth a reason, if it is as much as */
-    UNSEEN_NS = 50000000,
+    PICTURE_FILES = 4,    /* in the command for one */
+    EXPLAINED_MS = 200,   /* less time than this needs no explanation */
+    BRIEF_NS = 10000000,  /* less than this is told in milliseconds */
+    SWITCHES_PERCENT = 5, /* of the CPU time: as much as this is worth a line */
 };
 
 /* Of the whole process tree. Processes too short for a file are counted apart from all the rest,
@@ -32,7 +29,7 @@ struct totals {
     size_t without_clock;
     uint64_t without_clock_ns;
     uint64_t samples, lost, whole, truncated, uncovered, thinned, throttled;
-    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, helper_cpu_ns, own_ns;
+    uint64_t cpu_seen_ns, cpu_clock_ns, kernel_ns, switched_ns, helper_cpu_ns, own_ns;
     uint64_t rate_hz;          /* of the first process */
     bool rates_differ;         /* from that */
     const char *engine;        /* of all processes, or "mixed" */
@@ -62,6 +59,7 @@ static void totals_add(struct totals *totals, const struct report *report)
     totals->without_clock += report->cpu_clock_ns == 0;
     totals->without_clock_ns += report->cpu_clock_ns == 0 ? report->cpu_seen_ns : 0;
     totals->kernel_ns += report->kernel_ns;
+    totals->switched_ns += report->switched_ns;
     totals->files += report->file != NULL;
     totals->errors += report->error != NULL;
     totals->without_kernel += !report->kernel_frames;
@@ -143,18 +141,14 @@ static void clocks_put(const struct totals *totals, char *clause, size_t size)
                  processes(totals->without_clock));
 }
 
-/* The commonest reason why much was not seen: perf events stop and start where threads switch. */
-static void tell_switches(const struct reports *reports, const struct totals *totals)
+/* What perf events cost where threads switch is the program's time, and can be had back. */
+static void tell_switches(const struct totals *totals)
 {
-    uint64_t seen_ns = totals->cpu_seen_ns - totals->without_clock_ns;
-    uint64_t unseen_ns = totals->cpu_clock_ns > seen_ns ? totals->cpu_clock_ns - seen_ns : 0;
-    if (unseen_ns < UNSEEN_NS || unseen_ns * 100 < totals->cpu_clock_ns * UNSEEN_PERCENT ||
-        reports->run_switches * SWITCH_NS < unseen_ns / 2 || totals->engine == NULL ||
-        strstr(totals->engine, "perf") == NULL)
-        return;
-    tell("not seen: %.2f s, most of it between threads, which gave way to others %" PRIu64
-         " times: perf events stop and start there; --engine timer sees it, without kernel frames",
-         (double)unseen_ns / 1e9, reports->run_switches);
+    double percent = share(totals->switched_ns, totals->cpu_seen_ns);
+    if (totals->switched_ns != 0 && percent >= SWITCHES_PERCENT)
+        tell("switches between threads: %.1f %% of the CPU time, part of it to stop and start perf "
+             "events; --engine timer has none of that, but no kernel frames",
+             percent);
 }
 
 static void tell_counts(const struct totals *totals)
@@ -394,7 +388,7 @@ void summary_tell(const struct reports *reports, const char *program, bool pictu
     }
     if (totals.processes != 0) {
         tell_counts(&totals);
-        tell_switches(reports, &totals);
+        tell_switches(&totals);
     }
     tell_gaps(reports, &totals);
     tell_files(reports, picture_hint);

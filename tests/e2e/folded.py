@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 UNSEEN = ("[kernel]",)
-BY_CLOCK = {UNSEEN, ("[thread start]",), ("[thread end]",)}  # under a thread; known by clocks, not by samples
+# Under a thread; known by clocks, not by samples.
+BY_CLOCK = {UNSEEN, ("[thread start]",), ("[thread switch]",), ("[thread end]",)}
 
 
 class Malformed(Exception):

@@ -22,6 +22,16 @@ def test_sum_over_threads():
     check_sum(result, result.profile)
 
 
+@test(each=EVERYONE)
+def test_threads_that_take_turns(who):
+    """Events stand still while a thread is switched to; its clock does not."""
+    result = run(program("turnabout"), 60000, user=who.user, options={"UNIT": "us"}, clock=True)
+    check_sum(result, result.profile)
+    switches = result.profile.sum_where(lambda s: s[1:] == ("[thread switch]",))
+    measured(switches > 0.02 * result.profile.total(),
+             f"{switches} us of {result.profile.total()} for 240,000 switches")
+
+
 @test(each=["pthread", "c11", "glib", "timer"])
 def test_kind(kind):
     command = (program("kinds"), kind)

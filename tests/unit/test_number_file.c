@@ -46,3 +46,18 @@ TEST(negative_where_none_is_expected)
     CHECK_U64(number_file_read(fixture_path("number"), 99), 12);
     CHECK_U64(number_file_read("/nonexistent", 99), 99);
 }
+
+TEST(lists_of_numbers)
+{
+    uint64_t numbers[3], more[4];
+    fixture_text("number", "42 17 9223372036854775808\n");
+    CHECK(number_file_read_list(fixture_path("number"), numbers, 3));
+    CHECK_U64(numbers[0], 42);
+    CHECK_U64(numbers[1], 17);
+    CHECK_U64(numbers[2], INT64_MAX);
+    CHECK(number_file_read_list(fixture_path("number"), numbers, 2));
+    CHECK(!number_file_read_list(fixture_path("number"), more, 4));
+    fixture_text("number", "42 -17 5\n");
+    CHECK(!number_file_read_list(fixture_path("number"), numbers, 3));
+    CHECK(!number_file_read_list("/nonexistent", numbers, 1));
+}

@@ -23,6 +23,7 @@ static struct summary example(void)
         .kernel_frames = true,
         .helper_cpu_ns = 12345678,
         .arena_bytes = 1536 * 1024 + 1,
+        .switched_ns = 7,
         .file_path = "/tmp/a b.folded",
     };
 }
@@ -48,11 +49,13 @@ TEST(end_line)
     struct summary summary = example();
     struct text text = text_over(buffer, sizeof buffer);
     summary_report(&summary, &text);
-    CHECK_STR(buffer, "end pid=123 samples=3000 cpu_seen_ns=3003003000 cpu_clock_ns=3006000000 "
-                      "kernel_ns=0 whole=2997 truncated=3 lost=1 threads=4 uncovered=0 thinned=0 "
-                      "throttled=0 own_ns=0 rate_hz=999 "
-                      "helper_cpu_ns=12345678 arena_bytes=1572865 engine=perf kernel=yes "
-                      "program=python3 too_short=no file=/tmp/a b.folded");
+    CHECK_STR(
+        buffer,
+        "end pid=123 samples=3000 cpu_seen_ns=3003003000 cpu_clock_ns=3006000000 "
+        "kernel_ns=0 switched_ns=7 whole=2997 truncated=3 lost=1 threads=4 uncovered=0 thinned=0 "
+        "throttled=0 own_ns=0 rate_hz=999 "
+        "helper_cpu_ns=12345678 arena_bytes=1572865 engine=perf kernel=yes "
+        "program=python3 too_short=no file=/tmp/a b.folded");
 }
 
 TEST(end_line_escapes_what_would_break_it)
@@ -163,6 +166,19 @@ TEST(text_for_people_when_it_went_wrong)
                       "selfsample: kernel time at least 25.0 % (stacks not visible)\n"
                       "selfsample: out.folded: No space left on device (ENOSPC)\n"
                       "selfsample: nothing written");
+}
+
+TEST(switches_between_threads)
+{
+    struct summary summary = {.cpu_seen_ns = 1000000000, .switched_ns = 49999999};
+    struct text text = text_over(buffer, sizeof buffer);
+    summary_print(&summary, &text);
+    CHECK(strstr(buffer, "switches") == NULL);
+    summary.switched_ns = 325000000;
+    text = text_over(buffer, sizeof buffer);
+    summary_print(&summary, &text);
+    CHECK(strstr(buffer, "\nselfsample: switches between threads took 32.5 %, part of it for perf "
+                         "events; timers cost nothing there\n") != NULL);
 }
 
 /* Nothing but the last line differs. */
