@@ -17,6 +17,8 @@
 #define IOC_ID     _IOR('$', 7, uint64_t *)
 #define IOC_PERIOD _IOW('$', 4, uint64_t)
 
+/* Nobody waits for a ring to fill: each time the kernel would wake him costs another interrupt. It
+ * takes no more than the ring's size. */
 static struct perf_event_attr attributes(const struct event_traits *traits,
                                          const struct event_shape *shape)
 {
@@ -32,6 +34,8 @@ static struct perf_event_attr attributes(const struct event_traits *traits,
         .exclude_kernel = !traits->kernel_frames,
         .exclude_hv = 1,
         .exclude_callchain_user = 1,
+        .watermark = 1,
+        .wakeup_watermark = UINT32_MAX,
         .mmap = 1,
         .mmap2 = 1,
         .comm = 1,

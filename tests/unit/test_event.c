@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -137,6 +138,21 @@ TEST(the_ring_goes_on_without_its_descriptor)
     struct ring ring = ring_over(event.mapping, event.mapping_bytes);
     burn(10 * PERIOD_NS);
     CHECK(find(&ring, &traits, RECORD_SAMPLE, &record));
+    event_close(&event);
+}
+
+/* The kernel would wake those who wait for a half-full ring, by an interrupt of its own. */
+TEST(a_ring_that_fills_wakes_nobody)
+{
+    struct event_traits traits = traits_or_skip(false);
+    struct event event;
+    REQUIRE(event_open(&event, &traits, &shape, 0) == 0 && event_enable(&event) == 0);
+    struct ring ring = ring_over(event.mapping, event.mapping_bytes);
+    for (unsigned i = 0; i < 1000 && ring_has_room(&ring, RING_BYTES / 3); i++)
+        burn(PERIOD_NS);
+    REQUIRE(!ring_has_room(&ring, RING_BYTES / 3) && ring_has_room(&ring, 1));
+    struct pollfd state = {.fd = event.fd, .events = POLLIN};
+    CHECK_I64(poll(&state, 1, 0), 0);
     event_close(&event);
 }
 
