@@ -235,10 +235,11 @@ static uint64_t power_of_two_up(uint64_t value)
 }
 
 /* Each thread's part of the budget: by the next power of two of their number, so that rings are not
- * re-made for every thread that comes, and with an eighth left for those being born. */
+ * re-made for every thread that comes, with an eighth left for those being born. A thread has at
+ * most half of it: a ring that replaces another is there beside it for a moment. */
 static uint64_t ring_share_bytes(const struct threads *threads)
 {
-    uint64_t count = power_of_two_up(threads->live < 4 ? 4 : threads->live);
+    uint64_t count = power_of_two_up(threads->live < 2 ? 2 : threads->live);
     uint64_t share = power_of_two_up((threads->plan.budget_bytes * 7 / 8 / count) / 2 + 1);
     if (share > RING_BYTES_MAX)
         return RING_BYTES_MAX;
