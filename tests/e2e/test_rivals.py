@@ -21,10 +21,10 @@ def installed(name):
     return found[0]
 
 
-def check_allocating(result, whole=0.95):
-    """What tests/programs/allocs.cc leaves."""
+def check_allocating(result, whole=0.95, busy=0.95):
+    """What tests/programs/allocs.cc leaves; busy: so much of its time is that of its threads."""
     expect(result.status == 4 and result.stdout == b"intact: 4\n", str(result))
-    measured(result.profile.share("allocate(long)") > whole,
+    measured(result.profile.share("allocate(long)") > busy,
              f"allocate has {result.profile.share('allocate(long)'):.3f}")
     measured(result.profile.whole_share() > whole, f"not whole: {result.profile.broken()}")
     expect(not result.profile.ours(), f"frames of ours: {result.profile.ours()}")
@@ -140,7 +140,8 @@ def test_sanitized(case):
     name, flags, compiler = case
     need(compiler)
     result = both(program("allocs.cc", flags, "allocs-" + name, cc=compiler), 200)
-    check_allocating(result)
+    # TSan takes 50 ms and more to begin where page faults are dear.
+    check_allocating(result, busy=0.8)
 
 
 def sanitizer(name):
