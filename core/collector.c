@@ -49,7 +49,7 @@ int collector_init(struct collector *collector, const struct collector_setup *se
     collector->kernel = (struct kernel_time){.stacks = &collector->stacks,
                                              .is_unseen = kernel_time_is_unseen(setup->plan.traits),
                                              .lateness = &collector->lateness,
-                                             .ahead_ns = &collector->ahead_ns};
+                                             .share = &collector->share};
     collector->lateness = setup->lateness;
     collector->stacks.labels = setup->labels;
     collector->stacks.perf_map = &collector->perf_map;
@@ -100,7 +100,7 @@ void collector_take_births(struct collector *collector, struct mailbox *mailbox)
 void collector_note_clock(struct collector *collector, uint64_t app_cpu_ns)
 {
     uint64_t given_ns = collector->profile.weight_ns + collector->threads.own_ns;
-    collector->ahead_ns = given_ns > app_cpu_ns ? given_ns - app_cpu_ns : 0;
+    sampling_share_note(&collector->share, given_ns, app_cpu_ns);
 }
 
 /* Has THREAD's event counted more since its last sample than a missed one or two explain? */
@@ -152,7 +152,7 @@ static uint64_t weigh(struct collector *collector, struct thread *thread,
     thread->weight_ns += weight_ns;
     if (!thread->settled && used_ns > collector->longest_ns)
         collector->longest_ns = used_ns;
-    return sampling_share_ns(&collector->ahead_ns, thread->one_in, weight_ns);
+    return sampling_share_ns(&collector->share, thread->one_in, weight_ns);
 }
 
 /* A sample that does not count, since its thread is paused. */

@@ -35,8 +35,9 @@ struct collector {
     struct stack_builder stacks;
     struct threads threads;
     struct kernel_time kernel;
-    struct lateness lateness; /* of samples */
-    struct labels *labels;    /* NULL: none */
+    struct lateness lateness;    /* of samples */
+    struct sampling_share share; /* of thinned births */
+    struct labels *labels;       /* NULL: none */
 
     /* Called between records: lets the helper be stopped where it holds nothing (fork). */
     void (*between_records)(void *context);
@@ -50,7 +51,6 @@ struct collector {
 
     /* statistics */
     uint64_t whole, truncated, throttled;
-    uint64_t ahead_ns;    /* that samples weigh, and the process's clock does not show */
     uint64_t longest_ns;  /* the most that one thread's first event had counted at a sample */
     uint64_t unplaced_ns; /* see housekeeping.c: of long lives without a sample */
     uint64_t lost; /* samples of settled events; those of births are carried by the next one */

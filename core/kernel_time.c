@@ -80,7 +80,7 @@ static struct kernel_time_gap book_points(struct kernel_time *kernel, struct thr
     weight_ns -= gap.lost_ns;
     thread->weight_ns += weight_ns;
     thread->missed += (uint32_t)(points - lost);
-    book(kernel, thread, sampling_share_ns(kernel->ahead_ns, thread->one_in, weight_ns));
+    book(kernel, thread, sampling_share_ns(kernel->share, thread->one_in, weight_ns));
     thread->kernel_node = thread->last_node;
     return gap;
 }
@@ -107,7 +107,7 @@ void kernel_time_to_end(struct kernel_time *kernel, struct thread *thread, uint6
         return;
     thread->weight_ns += gap.lost_ns;
     profile_top_up(kernel->stacks->profile, thread->seen_node,
-                   sampling_share_ns(kernel->ahead_ns, thread->one_in, gap.lost_ns));
+                   sampling_share_ns(kernel->share, thread->one_in, gap.lost_ns));
 }
 
 uint64_t kernel_time_part_ns(const struct thread *thread, uint64_t ns)

@@ -26,8 +26,8 @@ struct kernel_time {
     struct stack_builder *stacks;
     bool is_unseen; /* else nothing is done */
     const struct lateness *lateness;
-    uint64_t *ahead_ns; /* see sampling_share_ns */
-    uint64_t ns;        /* booked so far */
+    struct sampling_share *share; /* of thinned births */
+    uint64_t ns;                  /* booked so far */
 };
 
 /* Is time in the kernel not sampled? */

@@ -15,8 +15,11 @@
 #define LATER_NOMINAL_MIN_NS 2000000u
 #define LATER_PERIODS_MAX    4u
 
-/* The most that the weight of a thinned birth's sample is changed to follow the clock. */
+/* The most that the weight of a thinned birth's sample is changed to follow the clock; what of such
+ * an error is taken for lasting, at each look at the clock; and the most that it may come to. */
 #define CLOCK_STEP_PART 2u
+#define LASTING_PART    (1.0 / 16)
+#define EXCESS_MAX      0.75
 
 /* Draws of less than this part of the nominal period count with their first point only. */
 #define FAST_FRACTION 4u
@@ -62,14 +65,33 @@ uint64_t sampling_later_birth_nominal_ns(uint64_t nominal_ns)
     return later_ns > nominal_ns ? later_ns : nominal_ns;
 }
 
-uint64_t sampling_share_ns(uint64_t *ahead_ns, uint32_t one_in, uint64_t weight_ns)
+static double between(double value, double least, double most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+void sampling_share_note(struct sampling_share *share, uint64_t given_ns, uint64_t clock_ns)
+{
+    share->ahead_ns = given_ns > clock_ns ? given_ns - clock_ns : 0;
+    if (share->whole_ns == 0)
+        return;
+    double error = ((double)given_ns - (double)clock_ns) / (double)share->whole_ns;
+    double excess = share->excess + between(error, -1, 1) * LASTING_PART;
+    share->excess = between(excess, 0, EXCESS_MAX);
+    share->whole_ns = 0;
+}
+
+uint64_t sampling_share_ns(struct sampling_share *share, uint32_t one_in, uint64_t weight_ns)
 {
     if (one_in <= 1)
         return weight_ns;
-    uint64_t all_ns = weight_ns * one_in, most_ns = all_ns / CLOCK_STEP_PART;
-    uint64_t step_ns = most_ns < *ahead_ns ? most_ns : *ahead_ns;
-    *ahead_ns -= step_ns;
-    return all_ns - step_ns;
+    uint64_t whole_ns = weight_ns * one_in;
+    uint64_t rest_ns = (uint64_t)((double)whole_ns * (1 - share->excess));
+    uint64_t most_ns = rest_ns / CLOCK_STEP_PART;
+    uint64_t step_ns = most_ns < share->ahead_ns ? most_ns : share->ahead_ns;
+    share->ahead_ns -= step_ns;
+    share->whole_ns += whole_ns;
+    return rest_ns - step_ns;
 }
 
 bool sampling_birth_is_chosen(uint64_t seed, uint64_t number, uint32_t one_in)

@@ -50,10 +50,23 @@ uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in);
  */
 uint64_t sampling_later_birth_nominal_ns(uint64_t nominal_ns);
 
-/* What WEIGHT_NS of one birth in ONE_IN count. They stand for many threads, and so does what the
- * sampling itself costs those that are chosen: their sum must not run ahead of the process's clock,
- * as it is by AHEAD_NS. */
-uint64_t sampling_share_ns(uint64_t *ahead_ns, uint32_t one_in, uint64_t weight_ns);
+/*
+ * The weights of thinned births' samples stand for many threads, and so does what the sampling
+ * itself costs those that are chosen: their sum must not run ahead of the process's clock. As far
+ * as it does the next ones weigh less, and what part they have to give up in the long run is
+ * learned, so that it does not have to get ahead again and again.
+ */
+struct sampling_share {
+    uint64_t ahead_ns; /* by this the sum is, as far as no weight was cut for it yet */
+    uint64_t whole_ns; /* all thinned weights since the clock was last read, uncut */
+    double excess;     /* the part of them that is too much, as learned: from 0 to 3/4 */
+};
+
+/* The clock stands at CLOCK_NS, and all that was given sums up to GIVEN_NS. */
+void sampling_share_note(struct sampling_share *share, uint64_t given_ns, uint64_t clock_ns);
+
+/* What WEIGHT_NS of one birth in ONE_IN count. */
+uint64_t sampling_share_ns(struct sampling_share *share, uint32_t one_in, uint64_t weight_ns);
 
 /*
  * The lots of one process's births, numbered as they come, from a random SEED. Of each N births in

@@ -4,6 +4,7 @@
 
 #include "sampling.h"
 
+#define MS_NS   1000000u
 #define NOMINAL 1001001u /* 999 Hz */
 #define DRAWS   100000u
 #define SEED    0x1234567890abcdefu
@@ -319,4 +320,54 @@ TEST(settled_periods_spread_evenly_around_the_nominal)
     CHECK(near((double)low / NOMINAL, 0.75, 0.001));
     CHECK(near((double)high / NOMINAL, 1.25, 0.001));
     CHECK(near(sum / DRAWS / NOMINAL, 1, 0.002));
+}
+
+/* Turns of 2 ms of which threads that are thinned take half, and weigh so many times what they
+ * should. */
+static uint64_t given_after(unsigned turns, double too_much, uint64_t *clock_ns)
+{
+    struct sampling_share share = {0};
+    uint64_t given_ns = 0;
+    *clock_ns = 0;
+    for (unsigned i = 0; i < turns; i++) {
+        given_ns += sampling_share_ns(&share, 1, MS_NS);
+        for (unsigned sample = 0; sample < 4; sample++)
+            given_ns += sampling_share_ns(&share, 10, (uint64_t)(too_much * MS_NS / 40));
+        *clock_ns += 2 * MS_NS;
+        sampling_share_note(&share, given_ns, *clock_ns);
+    }
+    return given_ns;
+}
+
+TEST(what_thinned_births_weigh_too_much_is_learned)
+{
+    uint64_t clock_ns, given_ns = given_after(1000, 2.5, &clock_ns);
+    CHECK(given_ns > clock_ns - MS_NS / 20 && given_ns < clock_ns + MS_NS / 20);
+    /* No more than 3/4, and of the rest a half, can be cut; nothing is added. */
+    given_ns = given_after(1000, 100, &clock_ns);
+    CHECK(given_ns > clock_ns * 6 && given_ns < clock_ns * 8);
+    given_ns = given_after(1000, 0.5, &clock_ns);
+    CHECK_U64(given_ns, clock_ns / 4 * 3);
+    given_ns = given_after(1000, 1, &clock_ns);
+    CHECK_U64(given_ns, clock_ns);
+}
+
+TEST(what_is_too_much_can_become_less)
+{
+    struct sampling_share share = {.excess = 0.5};
+    for (unsigned i = 0; i < 20; i++) {
+        CHECK_U64(sampling_share_ns(&share, 8, MS_NS / 8), (uint64_t)(MS_NS * (1 - share.excess)));
+        sampling_share_note(&share, MS_NS, 10 * MS_NS);
+    }
+    CHECK(share.excess == 0);
+    sampling_share_note(&share, 0, 10 * MS_NS); /* no thinned births at all */
+    CHECK_U64(share.ahead_ns, 0);
+}
+
+TEST(births_that_stand_for_themselves_are_not_cut)
+{
+    struct sampling_share share = {.ahead_ns = 10 * MS_NS, .excess = 0.75};
+    CHECK_U64(sampling_share_ns(&share, 1, MS_NS), MS_NS);
+    CHECK_U64(sampling_share_ns(&share, 0, MS_NS), MS_NS);
+    CHECK_U64(share.whole_ns, 0);
 }
