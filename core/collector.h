@@ -52,7 +52,7 @@ struct collector {
     /* statistics */
     uint64_t whole, truncated, throttled;
     uint64_t longest_ns;  /* the most that one thread's first event had counted at a sample */
-    uint64_t unplaced_ns; /* see housekeeping.c: of long lives without a sample */
+    uint64_t unplaced_ns; /* see accounts.c: of long lives without a sample */
     uint64_t lost; /* samples of settled events; those of births are carried by the next one */
 
     uint64_t maps_read_ns; /* when they were last read */

@@ -283,7 +283,7 @@ static void noted_clocks_take(struct run *run)
  * threads used until they were ended. Where no record tells when it was, the books stay as they
  * are.
  */
-static void accounts_close(struct run *run)
+static void books_close(struct run *run)
 {
     const struct collector *collector = &run->collector;
     struct session *session = run->session;
@@ -296,7 +296,7 @@ static void accounts_close(struct run *run)
         uint64_t now_ns = session_app_cpu_ns(session);
         clock_set(run, now_ns > late_ns ? now_ns - late_ns : 0);
     }
-    housekeeping_close_accounts(&run->house, run->app_cpu_ns, late_ns);
+    accounts_close_all(&run->house.accounts, run->app_cpu_ns, late_ns);
 }
 
 /* The clock of a process that is gone may have been read long ago. */
@@ -355,7 +355,7 @@ static bool turn(struct run *run)
     if (!collector->exec_seen)
         clock_read(run);
     if (!collector->exec_seen && !last)
-        housekeeping_book_ends(&run->house, run->app_cpu_ns);
+        accounts_book_ends(&run->house.accounts, run->app_cpu_ns);
     threads_judge_churn(&collector->threads, sys_clock_ns(CLOCK_MONOTONIC), run->app_cpu_ns);
     __atomic_store_n(&session->birth_ring_bytes,
                      (uint32_t)threads_birth_ring_bytes(&collector->threads), __ATOMIC_RELAXED);
@@ -426,7 +426,7 @@ static __attribute__((noinline)) void session_live(struct session *session)
         sleep_if_idle(session, wakes, ns);
     }
     helper_last_work(&session->helper);
-    accounts_close(&run);
+    books_close(&run);
     clock_conclude(&run);
     perf_map_finish(&run);
     publisher_finish(&run.publisher, run.app_cpu_ns);

@@ -64,6 +64,7 @@ static const int early_calls[] = {
     SYS_rt_sigtimedwait,
     SYS_rt_sigqueueinfo,
     SYS_rt_tgsigqueueinfo,
+    SYS_getrusage,
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

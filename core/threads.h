@@ -60,6 +60,7 @@ struct thread {
     bool sampled;         /* its event has made a record */
     bool unbalanced;      /* it was paused while it had its first event: that can't be accounted */
     bool scanned;         /* it was found in /proc, not by its birth */
+    bool is_old;          /* it may be as old as the process, and have used much before that */
     uint32_t scan;        /* the last scan of /proc that saw it */
     uint64_t base_cpu_ns; /* its CPU clock when its event began to count */
     uint64_t stolen_ns;   /* what the event has counted and the thread has not used */

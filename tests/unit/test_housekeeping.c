@@ -62,12 +62,12 @@ TEST(weights_sum_up_to_the_clock)
         turn();
     }
     collector_drain(&collector, UINT64_MAX);
-    housekeeping_close_accounts(&house, 0, 0);
+    accounts_close_all(&house.accounts, 0, 0);
     REQUIRE(pthread_getcpuclockid(worker.thread, &clock) == 0);
     uint64_t used_ns = clock_ns(clock), weight_ns = weight_of("worker");
     CHECK(used_ns >= 200000000);
     CHECK(weight_ns >= used_ns - 1000000 && weight_ns <= used_ns + 11000000);
-    housekeeping_close_accounts(&house, 0, 0); /* nothing is booked twice */
+    accounts_close_all(&house.accounts, 0, 0); /* nothing is booked twice */
     CHECK(weight_of("worker") - weight_ns < 1000000);
     worker_end(&worker);
     end_all();
@@ -92,7 +92,7 @@ TEST(what_a_ring_had_no_room_for_is_counted_and_lost)
     worker_wait(&worker);
     collector_drain(&collector, UINT64_MAX);
     CHECK(weight_of("worker") < 20000000);
-    housekeeping_close_accounts(&house, 0, 0);
+    accounts_close_all(&house.accounts, 0, 0);
     uint64_t used_ns = clock_ns(clock) - birth.cpu_ns, weight_ns = weight_of("worker");
     CHECK(weight_ns >= used_ns - 11000000 && weight_ns <= used_ns + 1000000);
     CHECK(collector.lost > 10);
@@ -126,7 +126,7 @@ TEST(what_is_used_in_a_pause_is_in_no_account)
     worker_go(&worker);
     worker_wait(&worker);
     turn();
-    housekeeping_close_accounts(&house, 0, 0);
+    accounts_close_all(&house.accounts, 0, 0);
     uint64_t after_ns = weight_of("worker") - before_ns;
     CHECK(before_ns >= 49000000 && before_ns < 50000000 + 25000000);
     CHECK(after_ns >= 49000000 && after_ns < 50000000 + 25000000);
@@ -155,7 +155,7 @@ TEST(a_thread_that_comes_and_goes_in_a_pause_weighs_nothing)
     turn();
     housekeeping_resume(&house);
     turn();
-    housekeeping_close_accounts(&house, 0, 0);
+    accounts_close_all(&house.accounts, 0, 0);
     CHECK_U64(weight_of("worker"), 0);
     end_all();
 }
@@ -387,7 +387,7 @@ TEST(a_thread_without_an_event_is_uncovered_at_the_end)
     prepare();
     struct birth birth = {.tid = 0x7ffffff, .event.fd = -1, .period_ns = PERIOD_NS};
     threads_admit(&collector.threads, &birth, clock_ns(CLOCK_MONOTONIC));
-    housekeeping_close_accounts(&house, 0, 0);
+    accounts_close_all(&house.accounts, 0, 0);
     CHECK_U64(collector.threads.uncovered, 1);
     end_all();
 }
@@ -423,7 +423,7 @@ TEST(the_last_periods_before_an_exec_count)
     uint64_t before_ns = weight_of("worker");
     CHECK(ended_ns > 40 * PERIOD_NS && living_ns > 40 * PERIOD_NS);
     threads[0]->dead = collector.exec_seen = true;
-    housekeeping_close_accounts(&house, 0, 30 * PERIOD_NS);
+    accounts_close_all(&house.accounts, 0, 30 * PERIOD_NS);
     CHECK_U64(weight_of("worker") - before_ns, ended_ns + living_ns - 30 * PERIOD_NS);
     for (int i = 0; i < 2; i++)
         worker_end(&workers[i]);

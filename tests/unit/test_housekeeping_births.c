@@ -113,15 +113,15 @@ TEST(ends_are_booked_up_to_the_clock)
     collector.scan_wanted = false;
     collector.threads.own_ns = 7 * PERIOD_NS;
     threads_come_and_go(500);
-    housekeeping_book_ends(&house, 9 * PERIOD_NS);
+    accounts_book_ends(&house.accounts, 9 * PERIOD_NS);
     CHECK_U64(collector.profile.weight_ns, 0); /* not yet */
-    house.ends_booked_ns = 0;
-    housekeeping_book_ends(&house, 9 * PERIOD_NS);
+    house.accounts.ends_booked_ns = 0;
+    accounts_book_ends(&house.accounts, 9 * PERIOD_NS);
     CHECK_U64(collector.profile.weight_ns, 2 * PERIOD_NS);
-    house.ends_booked_ns = 0;
-    housekeeping_book_ends(&house, 9 * PERIOD_NS);
+    house.accounts.ends_booked_ns = 0;
+    accounts_book_ends(&house.accounts, 9 * PERIOD_NS);
     CHECK_U64(collector.profile.weight_ns, 2 * PERIOD_NS);
-    housekeeping_close_accounts(&house, 10 * PERIOD_NS, 0);
+    accounts_close_all(&house.accounts, 10 * PERIOD_NS, 0);
     CHECK_U64(collector.profile.weight_ns, 3 * PERIOD_NS);
     end_all();
 }
@@ -141,8 +141,8 @@ TEST(a_thread_that_lives_keeps_ends_from_being_booked)
     worker_go(&worker);
     worker_wait(&worker);
     uint64_t shown_ns = collector.profile.weight_ns;
-    house.ends_booked_ns = 0;
-    housekeeping_book_ends(&house, shown_ns + 40 * PERIOD_NS);
+    house.accounts.ends_booked_ns = 0;
+    accounts_book_ends(&house.accounts, shown_ns + 40 * PERIOD_NS);
     CHECK_U64(collector.profile.weight_ns, shown_ns);
     worker_end(&worker);
     end_all();
@@ -156,7 +156,7 @@ TEST(ends_in_a_pause_are_not_booked)
     collector.paused = true;
     threads_come_and_go(500);
     collector.paused = false;
-    housekeeping_close_accounts(&house, 9 * PERIOD_NS, 0);
+    accounts_close_all(&house.accounts, 9 * PERIOD_NS, 0);
     CHECK_U64(collector.profile.weight_ns, 0);
     end_all();
 }
