@@ -127,7 +127,7 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
             thread_refresh_name(threads_proc_pid(threads), thread);
         return thread;
     }
-    thread->scanned = false;
+    thread->scanned = thread->is_old = false;
     thread->event = event;
     thread->plain = birth->plain;
     thread->passed_over = birth->passed_over;

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness import (EVERYONE, Off, Skip, at_scale, bare, both, expect, helpers, main, measured, near,
                      near_ms, private_directory, program, run, same, state, test, wait_helper, wait_until)
+from machine import late_us
 
 BIG_MB = at_scale(512, 4096)
 CHILDREN = at_scale(600, 2000)
@@ -94,7 +95,8 @@ def test_spawns():
     mine = by_program(result, "spawns")
     expect(len(mine) == 1, f"{len(mine)} profiles of the parent: {result.files()[:5]}")
     counted = mine[0].share("in_parent") * mine[0].total()
-    near_ms(counted, 500, 35, "samples in in_parent")
+    # A point so shortly before each of the 1002 sleeps makes its sample behind it, in in_parent.
+    near_ms(counted, 500, 35 + 1.5 * late_us(), "samples in in_parent")
     measured(mine[0].whole_share() > 0.98, f"not whole: {mine[0].broken()}")
 
 
