@@ -246,6 +246,7 @@ void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox)
     /* Not in the first turn: a process of 1 ms does without. */
     if (house->turns++ > 0)
         collector_read_maps(collector);
+    threads_note_idle(threads);
     for (uint32_t i = 0; i < threads->used && !collector->exec_seen; i++) {
         if (threads_at(threads, i)->tid == 0)
             continue;

@@ -234,13 +234,31 @@ static uint64_t power_of_two_up(uint64_t value)
     return power;
 }
 
-/* Each thread's part of the budget: by the next power of two of their number, so that rings are not
- * re-made for every thread that comes, with an eighth left for those being born. A thread has at
- * most half of it: a ring that replaces another is there beside it for a moment. */
+void threads_note_idle(struct threads *threads)
+{
+    threads->idle = 0;
+    threads->idle_bytes = 0;
+    for (uint32_t i = 0; i < threads->used; i++) {
+        const struct thread *thread = threads_at(threads, i);
+        if (thread->tid == 0 || thread->settled || thread->sampled || thread->by_timer ||
+            thread->event.mapping == NULL)
+            continue;
+        threads->idle++;
+        threads->idle_bytes += thread->event.mapping_bytes;
+    }
+}
+
+/* The part of the budget of each thread that is not idle: by the next power of two of their number,
+ * so that rings are not re-made for every thread that comes, with an eighth left for those being
+ * born. A thread has at most half of it: a ring that replaces another is there beside it for a
+ * moment. */
 static uint64_t ring_share_bytes(const struct threads *threads)
 {
-    uint64_t count = power_of_two_up(threads->live < 2 ? 2 : threads->live);
-    uint64_t share = power_of_two_up((threads->plan.budget_bytes * 7 / 8 / count) / 2 + 1);
+    uint32_t busy = threads->live > threads->idle ? threads->live - threads->idle : 0;
+    uint64_t count = power_of_two_up(busy < 2 ? 2 : busy);
+    uint64_t most = threads->plan.budget_bytes * 7 / 8;
+    uint64_t budget = most > threads->idle_bytes ? most - threads->idle_bytes : 0;
+    uint64_t share = power_of_two_up((budget / count) / 2 + 1);
     if (share > RING_BYTES_MAX)
         return RING_BYTES_MAX;
     return share < RING_BYTES_MIN ? RING_BYTES_MIN : share;

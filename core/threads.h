@@ -98,6 +98,8 @@ struct threads {
     struct thread *blocks[THREADS_MAX / THREADS_BLOCK]; /* made as needed */
     uint32_t used; /* entries that may not be free: [0, used) */
     uint32_t live;
+    uint32_t idle;            /* of these, as last counted: threads_note_idle */
+    uint64_t idle_bytes;      /* and what their rings take */
     pid_t left[THREADS_LEFT]; /* the last that told of their end by themselves, see threads_has_left
                                */
     uint32_t left_count;      /* ever */
@@ -187,6 +189,11 @@ int thread_open_settled(struct threads *threads, const struct thread *thread, st
 void thread_replace(const struct threads *threads, struct thread *thread,
                     const struct event *settled, const struct event_shape *shape,
                     uint64_t base_cpu_ns);
+
+/* Counts the threads that have made no sample yet, as many do that wait for work: their births'
+ * rings do for them, and the others have the rest of the locked memory. To be asked at each look.
+ */
+void threads_note_idle(struct threads *threads);
 
 /* Notes that a sample of THREAD needed BYTES of its copy. */
 void thread_note_need(struct thread *thread, size_t bytes);

@@ -50,6 +50,38 @@ TEST(one_thread_alone_has_room_for_a_late_helper)
     event_close(&thread->event);
 }
 
+/* A server's threads that wait for work, with the rings of their births. */
+TEST(idle_threads_leave_their_part_to_the_busy)
+{
+    static char ring[64 * 1024 + EVENT_PAGE_BYTES];
+    struct event_shape alone, among_idle, among_busy;
+    struct threads threads = table(8 * MIB);
+    struct thread *thread = settled(&threads, 1, &alone), *others[7];
+    event_close(&thread->event);
+    for (unsigned i = 0; i < 7; i++) {
+        others[i] = admit(&threads, (pid_t)(1000000 + i), NOW_NS);
+        others[i]->event = (struct event){.fd = -1, .mapping = ring, .mapping_bytes = sizeof ring};
+    }
+    threads_note_idle(&threads);
+    CHECK_U64(threads.idle, 7);
+    CHECK_U64(threads.idle_bytes, 7 * sizeof ring);
+    struct event event;
+    REQUIRE(thread_open_settled(&threads, thread, &event, &among_idle) == 0);
+    thread_replace(&threads, thread, &event, &among_idle, 0);
+    CHECK_U64(among_idle.ring_bytes, alone.ring_bytes);
+    CHECK(!thread_is_misfit(&threads, thread));
+    for (unsigned i = 0; i < 7; i++)
+        others[i]->sampled = true;
+    threads_note_idle(&threads);
+    CHECK_U64(threads.idle, 0);
+    CHECK(thread_is_misfit(&threads, thread));
+    REQUIRE(thread_open_settled(&threads, thread, &event, &among_busy) == 0);
+    CHECK(among_busy.ring_bytes < alone.ring_bytes);
+    CHECK(8 * among_busy.ring_bytes <= 8 * MIB);
+    event_close(&thread->event);
+    event_close(&event);
+}
+
 /* The aim of the design: 200 threads within 8 MiB of locked memory, that of an ordinary user. */
 TEST(two_hundred_threads_have_stacks_of_use)
 {
