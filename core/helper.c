@@ -207,15 +207,14 @@ static void task_state_set(void)
     sys3(SYS_sched_setattr, 0, &attr, 0);
 }
 
-/* What all threads of a process share. */
-static void process_state_set(void)
+/* What all threads of a process share. A kill of the app's process group must not take the profile.
+ */
+static void process_state_set(struct helper *helper)
 {
     struct rlimit no_core = {0, 0};
     signals_set();
-    /* A kill of the app's process group must not take the profile; and a session of our own is a
-     * scheduling group of our own where autogroups are on: 200 busy threads then leave us our part.
-     */
-    sys0(SYS_setsid);
+    helper->first_group = (pid_t)sys1(SYS_getpgid, 0);
+    sys2(SYS_setpgid, 0, 0);
     sys4(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, NULL);
     limit_raise(RLIMIT_NOFILE);
     limit_raise(RLIMIT_MEMLOCK);
@@ -223,11 +222,22 @@ static void process_state_set(void)
     watchdog_start();
 }
 
-void helper_settle(const struct helper *helper)
+void helper_settle(struct helper *helper)
 {
     if (helper->kind == HELPER_APART)
-        process_state_set();
+        process_state_set(helper);
     task_state_set();
+}
+
+void helper_leave_session(struct helper *helper)
+{
+    if (helper->kind != HELPER_APART || helper->has_session)
+        return;
+    helper->has_session = true;
+    /* The leader of a group can't begin a session, and the group is what its number says. */
+    sys2(SYS_setpgid, 0, helper->first_group);
+    if (sys0(SYS_setsid) < 0)
+        sys2(SYS_setpgid, 0, 0);
 }
 
 /* Before anything else: somebody waits for it. 0 or -errno. */

@@ -52,6 +52,8 @@ struct helper {
     void (*run)(void *context);
     void *context;
     bool is_last_work;
+    bool has_session;  /* of its own, or it can't have one */
+    pid_t first_group; /* the process group that it was born into */
     /* Called, if set, before the watchdog ends the helper, in the midst of whatever it was at. */
     void (*give_up)(void *context);
     void *give_up_context;
@@ -71,9 +73,18 @@ struct helper {
 int helper_start(struct helper *helper, enum helper_kind wanted, void (*run)(void *context),
                  void *context, enum helper_stderr its_stderr);
 
-/* In the helper, which is to live on: gets it all signals, a session of its own, limits, a share of
- * the processor and a watchdog. A process that ends at once need not wait for all that. */
-void helper_settle(const struct helper *helper);
+/* In the helper, which is to live on: gets it all signals, a process group of its own, limits,
+ * prompt turns and a watchdog. A process that ends at once need not wait for all that. */
+void helper_settle(struct helper *helper);
+
+/*
+ * In the helper, where the program has many busy threads: gets it a session of its own, once. Where
+ * autogroups are on that is a scheduling group, which has its part of the processors however many
+ * threads the program has. It is not had from the start, since a group of one that mostly sleeps
+ * may have to wait for a second where others keep the processors busy (Linux 6.18), which a task
+ * among few others has not.
+ */
+void helper_leave_session(struct helper *helper);
 
 /* From the app, right after the start: waits, but not for long, until the helper holds none of the
  * app's descriptors any more. Else a program that ends at once would leave sockets, locks and pipes

@@ -34,6 +34,9 @@
 
 #define PERF_MAP_PART_BYTES (32u << 20)
 
+/* Busy threads of the program that would leave the helper too little of the processors. */
+#define THREADS_MANY 6u
+
 #define QUIET_NS_MAX 2000000000u /* the longest that forks can hold us up */
 
 struct run {
@@ -343,6 +346,8 @@ static bool turn(struct run *run)
     bool execed = collector_look(collector, last);
     uint64_t until_ns = last || execed ? UINT64_MAX : sys_clock_ns(CLOCK_MONOTONIC);
     collector_take_births(collector, &session->mailbox);
+    if (threads_busy(&collector->threads) >= THREADS_MANY)
+        helper_leave_session(&session->helper);
     perf_map_get_on(run);
     collector_drain(collector, until_ns);
     collector->exec_seen |= execed;
@@ -404,6 +409,8 @@ static __attribute__((noinline)) void session_live(struct session *session)
 {
     struct run run = {0};
     helper_settle(&session->helper);
+    if (mailbox_used(&session->mailbox) >= THREADS_MANY) /* it has made so many in its first ms */
+        helper_leave_session(&session->helper);
     if (!run_init(&run, session)) {
         publisher_fail(&run.publisher, -ENOMEM);
         return;

@@ -254,7 +254,7 @@ void threads_note_idle(struct threads *threads)
  * moment. */
 static uint64_t ring_share_bytes(const struct threads *threads)
 {
-    uint32_t busy = threads->live > threads->idle ? threads->live - threads->idle : 0;
+    uint32_t busy = threads_busy(threads);
     uint64_t count = power_of_two_up(busy < 2 ? 2 : busy);
     uint64_t most = threads->plan.budget_bytes * 7 / 8;
     uint64_t budget = most > threads->idle_bytes ? most - threads->idle_bytes : 0;

@@ -121,6 +121,12 @@ struct threads {
     uint64_t switched_ns; /* what they used while they were switched to, as far as it is booked */
 };
 
+/* How many threads are not idle. */
+static inline uint32_t threads_busy(const struct threads *threads)
+{
+    return threads->live > threads->idle ? threads->live - threads->idle : 0;
+}
+
 /* Entry INDEX, below `used`. It stays where it is. */
 static inline struct thread *threads_at(const struct threads *threads, uint32_t index)
 {

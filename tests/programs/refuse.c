@@ -65,6 +65,7 @@ static const struct {
     CALL(sched_setattr),
     CALL(seccomp),
     CALL(setpriority),
+    CALL(setpgid),
     CALL(setsid),
     CALL(timer_create),
     CALL(timer_settime),

@@ -102,6 +102,40 @@ TEST(whoever_reads_our_stderr_sees_its_end)
     CHECK_I64(notes.stderr_status, -EBADF);
 }
 
+static pid_t groups[3], sessions[3]; /* of the helper: as it is born, settled, and in a session */
+
+static void note_group(unsigned at)
+{
+    groups[at] = (pid_t)sys1(SYS_getpgid, 0);
+    sessions[at] = (pid_t)sys1(SYS_getsid, 0);
+}
+
+static void change_groups(void *context)
+{
+    struct notes *found = context;
+    found->pid = (pid_t)sys0(SYS_getpid);
+    note_group(0);
+    helper_settle(found->helper);
+    note_group(1);
+    helper_leave_session(found->helper);
+    helper_leave_session(found->helper);
+    note_group(2);
+}
+
+/* A group of its own keeps signals to the app's group from it, a session has its own part of the
+ * processors. */
+TEST(it_has_a_group_of_its_own_and_a_session_where_that_is_asked_for)
+{
+    start(change_groups, HELPER_STDERR_STAYS);
+    CHECK_I64(WEXITSTATUS(end_status()), 0);
+    CHECK_I64(groups[0], getpgrp());
+    CHECK_I64(sessions[0], getsid(0));
+    CHECK_I64(groups[1], notes.pid);
+    CHECK_I64(sessions[1], getsid(0));
+    CHECK_I64(groups[2], notes.pid);
+    CHECK_I64(sessions[2], notes.pid);
+}
+
 /* Sleeps until GO, counting how often it looked up. */
 static void wait_to_go(void *context)
 {
