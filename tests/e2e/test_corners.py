@@ -8,12 +8,17 @@ from harness import bare, expect, main, near_ms, program, run, test
 
 @test(each=["perf", "timer"])
 def test_results_and_errors(engine):
-    without = bare(program("corners"))
-    with_us = run(program("corners"), options={"ENGINE": engine})
-    lines = [run.stdout.decode().splitlines() for run in (without, with_us)]
-    expect(len(lines[0]) > 300 and without.status == 0, f"{without}")
-    other = [line for line in difflib.unified_diff(*lines, lineterm="", n=1) if line[:3] not in ("---", "+++")]
-    expect(not other and with_us.status == 0, f"{other[:20]} {with_us}")
+    count = 0
+    for name in ("corners", "corners_signals"):
+        without = bare(program(name))
+        with_us = run(program(name), options={"ENGINE": engine})
+        lines = [run.stdout.decode().splitlines() for run in (without, with_us)]
+        expect(without.status == 0, f"{without}")
+        other = [line for line in difflib.unified_diff(*lines, lineterm="", n=1)
+                 if line[:3] not in ("---", "+++")]
+        expect(not other and with_us.status == 0, f"{other[:20]} {with_us}")
+        count += len(lines[0])
+    expect(count > 300, f"{count} lines")
 
 
 @test(each=["perf", "timer"])
