@@ -25,9 +25,6 @@
 /* Between looks at what switches take of a thread. */
 #define SWITCHES_ASKED_NS 250000000u
 
-/* Clocks that are read from outside may be a tick behind. */
-#define CLOCK_LATE_NS 10000000u
-
 void accounts_init(struct accounts *accounts, struct collector *collector,
                    struct first_clock *first_clock)
 {
@@ -316,7 +313,7 @@ static uint64_t pending_ns(const struct collector *collector, const struct threa
         return thread->owed_ns + (count_ns > thread->count_ns ? count_ns - thread->count_ns : 0);
     cpu_ns = thread_read_cpu_ns(threads_proc_pid(&collector->threads), thread->tid);
     uint64_t shown_ns = thread->base_cpu_ns + thread_used_ns(thread);
-    return thread->owed_ns + (cpu_ns > shown_ns ? cpu_ns - shown_ns : 0) + CLOCK_LATE_NS;
+    return thread->owed_ns + (cpu_ns > shown_ns ? cpu_ns - shown_ns : 0) + THREAD_CLOCK_LATE_NS;
 }
 
 /* UNSHOWN_NS is not missing, though no account shows it. */

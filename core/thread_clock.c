@@ -4,23 +4,27 @@
 #include "number_file.h"
 #include "proc_tasks.h"
 
-/* Clocks of running threads are updated every tick; the slowest kernels have 100 a second. */
-#define CLOCK_LATE_NS 10000000u
-
 /* Of a thread's clock that pass at a switch to it without being counted: 3 to 7 us were seen. */
 #define SWITCH_NS_MAX 20000u
 
-uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid)
+/* The first COUNT of: CPU time, time spent waiting for a CPU, both ns, and times on a CPU. */
+static bool schedstat_read(pid_t app_pid, pid_t tid, uint64_t *numbers, unsigned count)
 {
     char path[PROC_PATH_BYTES];
     proc_task_path(path, app_pid, tid, "/schedstat");
-    return number_file_read(path, 0);
+    return number_file_read_list(path, numbers, count);
+}
+
+uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid)
+{
+    uint64_t cpu_ns;
+    return schedstat_read(app_pid, tid, &cpu_ns, 1) ? cpu_ns : 0;
 }
 
 uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, uint64_t count_ns,
                           uint64_t most_ns)
 {
-    uint64_t slack_ns = thread->end_cpu_ns != 0 || thread->one_in > 1 ? 0 : CLOCK_LATE_NS;
+    uint64_t slack_ns = thread->end_cpu_ns != 0 || thread->one_in > 1 ? 0 : THREAD_CLOCK_LATE_NS;
     uint64_t cpu_ns = thread->end_cpu_ns != 0
                           ? thread->end_cpu_ns
                           : thread_read_cpu_ns(threads_proc_pid(threads), thread->tid);
@@ -42,13 +46,11 @@ uint64_t thread_stolen_ns(const struct threads *threads, struct thread *thread, 
 bool thread_times_read(const struct threads *threads, const struct thread *thread,
                        struct thread_times *times)
 {
-    char path[PROC_PATH_BYTES];
-    uint64_t schedstat[3]; /* CPU time, time spent waiting for a CPU, times on a CPU */
+    uint64_t schedstat[3];
     *times = (struct thread_times){thread->end_cpu_ns, thread->end_switches};
     if (thread->end_cpu_ns != 0)
         return true;
-    proc_task_path(path, threads_proc_pid(threads), thread->tid, "/schedstat");
-    if (!number_file_read_list(path, schedstat, 3))
+    if (!schedstat_read(threads_proc_pid(threads), thread->tid, schedstat, 3))
         return false;
     *times = (struct thread_times){schedstat[0], schedstat[2]};
     return true;

@@ -11,6 +11,9 @@
 
 #include "threads.h"
 
+/* Clocks of running threads are updated every tick; the slowest kernels have 100 a second. */
+#define THREAD_CLOCK_LATE_NS 10000000u
+
 /* The CPU time of a thread by its schedstat file, ns: up to a tick behind where it is running now;
  * 0 where it can't be read. */
 uint64_t thread_read_cpu_ns(pid_t app_pid, pid_t tid);

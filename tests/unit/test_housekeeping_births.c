@@ -1,4 +1,4 @@
-/* housekeeping: threads whose births stand for others, and the ends of many. */
+/* housekeeping and accounts: threads whose births stand for others, and the ends of many. */
 #include "housekeeping_fixture.h"
 
 /* Its first ms is for others to stand for, the rest its own: it has used 50. */
