@@ -48,6 +48,10 @@ class Profile:
     def by_clock(self):
         return self.sum_where(lambda stack: stack[1:] in BY_CLOCK)
 
+    def count_of(self, function):
+        """Of the stacks that have the function somewhere."""
+        return self.sum_where(lambda stack: function in stack[1:])
+
     def share_where(self, condition):
         """The part of what was seen."""
         return self.sum_where(condition) / max(1, self.total() - self.by_clock())

@@ -470,6 +470,12 @@ def need_kernel_samples():
         raise Skip("needs kernel samples: perf_event_paranoid at 1 or less, or root")
 
 
+def interrupts_ms(of_ms):
+    """What of so much computing the samples of its functions may lack: interrupts are the kernel's, and cost up to a
+    fifth where they are dear."""
+    return 0 if kernel_is_seen() else 0.2 * of_ms
+
+
 class Identity:
     """Who runs the program: root, or an ordinary user at a level of perf_event_paranoid."""
 
