@@ -59,6 +59,23 @@ static uint64_t deaf_periods_ns(const struct housekeeping *house, const struct t
     return count_ns - begun_ns;
 }
 
+void housekeeping_replace(struct housekeeping *house, struct thread *thread, struct event *event,
+                          const struct event_shape *shape, uint64_t since_ns)
+{
+    uint64_t deaf_ns = deaf_periods_ns(house, thread, event, shape->period_ns, &since_ns);
+    thread->dead |= event_has_ended(event);
+    uint64_t base_cpu_ns =
+        accounts_before_replacement(&house->accounts, thread, event, since_ns, deaf_ns);
+    thread->growths += thread->settled && thread->wants_more_stack;
+    thread_replace(&house->collector->threads, thread, event, shape, base_cpu_ns);
+    thread->count_ns = deaf_ns;
+    if (thread->tid == house->accounts.first_clock->tid)
+        first_clock_close(house->accounts.first_clock);
+    thread->fitted_ns = since_ns;
+    if (house->collector->paused)
+        thread_silence(thread);
+}
+
 static void settle(struct housekeeping *house, struct thread *thread)
 {
     struct event event;
@@ -72,20 +89,8 @@ static void settle(struct housekeeping *house, struct thread *thread)
     if (thread->refused && thread->event.mapping == NULL &&
         house->collector->threads.plan.timers != NULL)
         timers_ask(house->collector->threads.plan.timers, thread->tid);
-    if (result != 0)
-        return;
-    uint64_t deaf_ns = deaf_periods_ns(house, thread, &event, shape.period_ns, &since_ns);
-    thread->dead |= event_has_ended(&event);
-    uint64_t base_cpu_ns =
-        accounts_before_replacement(&house->accounts, thread, &event, since_ns, deaf_ns);
-    thread->growths += thread->settled && thread->wants_more_stack;
-    thread_replace(&house->collector->threads, thread, &event, &shape, base_cpu_ns);
-    thread->count_ns = deaf_ns;
-    if (thread->tid == house->accounts.first_clock->tid)
-        first_clock_close(house->accounts.first_clock);
-    thread->fitted_ns = since_ns;
-    if (house->collector->paused)
-        thread_silence(thread);
+    if (result == 0)
+        housekeeping_replace(house, thread, &event, &shape, since_ns);
 }
 
 /* A scan of the process's threads, and when it is made. */

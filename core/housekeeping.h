@@ -32,6 +32,14 @@ void housekeeping_init(struct housekeeping *house, struct collector *collector,
 void housekeeping_do(struct housekeeping *house, const struct mailbox *mailbox);
 
 /*
+ * EVENT of SHAPE, opened on THREAD at SINCE_NS of the monotonic clock and counting since, takes the
+ * place of the one it has: that one's books are closed up to the points that EVENT makes records
+ * of, and its ring is gone.
+ */
+void housekeeping_replace(struct housekeeping *house, struct thread *thread, struct event *event,
+                          const struct event_shape *shape, uint64_t since_ns);
+
+/*
  * Pausing: every thread's books are closed up to now, and its event makes no more samples once it
  * is settled; those of younger events come and are passed over. Threads are looked after as ever.
  * Resuming: what was used meanwhile is in no account.

@@ -310,33 +310,26 @@ TEST(a_thread_that_is_in_the_kernel_all_the_time_is_settled)
     }
 }
 
-/* What a worker's new event has counted before its books begin, when it was settled at work. */
-static uint64_t deaf_when_settled(bool unseen)
+/* A settled worker's new event counts 50 ms before it takes the other's place: what of that its
+ * books begin with, of the whole periods in *WHOLE_NS. */
+static uint64_t deaf_when_replaced(bool unseen, uint64_t *whole_ns)
 {
     struct worker worker;
-    struct event event;
-    const uint64_t period_ns = 50000;
     prepare();
     collector.kernel.is_unseen = unseen;
-    collector.threads.plan.period_ns = period_ns;
+    struct thread *thread = worker_settled(&worker);
     const struct event_shape shape = {
-        .period_ns = period_ns, .stack_bytes = 1024, .ring_bytes = 65536, .disabled = true};
-    worker_start(&worker);
+        .period_ns = 300000, .stack_bytes = 1024, .ring_bytes = 65536};
+    struct event event;
+    uint64_t since_ns = clock_ns(CLOCK_MONOTONIC), count_ns;
     REQUIRE(event_open(&event, &traits, &shape, worker.tid) == 0);
-    post((struct birth){
-        .tid = worker.tid, .event = event, .period_ns = period_ns, .name = "worker"});
-    struct thread *thread = threads_find(&collector.threads, worker.tid);
-    REQUIRE(thread != NULL);
-    thread->sampled = true;
     worker_go(&worker);
-    for (unsigned i = 0; i < 1000 && !thread->settled; i++) {
-        usleep(1000);
-        turn();
-    }
-    CHECK(thread->settled);
-    CHECK_U64(thread->count_ns % thread->period_ns, 0);
-    uint64_t deaf_ns = thread->count_ns;
     worker_wait(&worker);
+    worker_rest(&worker);
+    REQUIRE(event_read_count(&event, &count_ns) == 0);
+    *whole_ns = count_ns / shape.period_ns * shape.period_ns;
+    housekeeping_replace(&house, thread, &event, &shape, since_ns);
+    uint64_t deaf_ns = thread->count_ns;
     worker_end(&worker);
     end_all();
     return deaf_ns;
@@ -346,11 +339,11 @@ static uint64_t deaf_when_settled(bool unseen)
  * its samples are made the next one speaks for them.) */
 TEST(what_passes_before_a_settled_event_has_its_ring_is_the_old_ones)
 {
-    CHECK_U64(deaf_when_settled(false), 0);
-    uint64_t deaf_ns = 0;
-    for (unsigned i = 0; i < 50 && deaf_ns == 0; i++) /* it may not have run just then */
-        deaf_ns = deaf_when_settled(true);
-    CHECK(deaf_ns != 0);
+    uint64_t whole_ns;
+    CHECK_U64(deaf_when_replaced(false, &whole_ns), 0);
+    uint64_t deaf_ns = deaf_when_replaced(true, &whole_ns);
+    CHECK(whole_ns >= 20000000);
+    CHECK_U64(deaf_ns, whole_ns);
 }
 
 /* Found by a scan, settled, and never sampled after: the event has fired, or it has not. What the
