@@ -163,7 +163,10 @@ static void birth_draw(struct session *session, struct birth *birth)
     birth->nominal_ns = is_later ? sampling_later_birth_nominal_ns(session->period_ns)
                                  : sampling_birth_nominal_ns(session->period_ns, birth->one_in);
     uint64_t late_ns = __atomic_load_n(&session->lateness.ns, __ATOMIC_RELAXED);
-    struct sampling_birth drawn = sampling_birth_draw(birth->nominal_ns, late_ns, random);
+    birth->fast_rarity =
+        is_later ? sampling_later_birth_fast_rarity(session->period_ns, number) : 1;
+    struct sampling_birth drawn =
+        sampling_birth_draw(birth->nominal_ns, birth->fast_rarity, late_ns, random);
     birth->shortest_ns = drawn.shortest_ns;
     birth->period_ns = drawn.period_ns;
 }

@@ -28,6 +28,7 @@ struct birth {
     struct event event;   /* mapping NULL where it could not have one */
     int refusal;          /* -errno of that, or 0 */
     uint64_t nominal_ns;  /* of its event, see sampling.h; 0: the plan's */
+    uint32_t fast_rarity; /* of such draws that are fast, see sampling.h; 0, 1: they are not rare */
     uint64_t shortest_ns; /* that could be drawn for it */
     uint64_t period_ns;   /* its event's own */
     uint32_t one_in;      /* such births one has an event, see sampling.h; 0, 1: each */

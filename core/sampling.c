@@ -21,8 +21,11 @@
 #define LASTING_PART    (1.0 / 16)
 #define EXCESS_MAX      0.75
 
-/* Draws of less than this part of the nominal period count with their first point only. */
+/* Draws of less than this part of the nominal period count with their first point only. Where they
+ * are to be rare they are made this many times less often, once there were so many births. */
 #define FAST_FRACTION 4u
+#define FAST_RARITY   4u
+#define FEW_BIRTHS    32u
 
 uint64_t sampling_mix(uint64_t seed)
 {
@@ -42,6 +45,25 @@ static uint64_t shortest_draw_ns(uint64_t nominal_ns, uint64_t late_ns)
     if (shortest_ns > nominal_ns)
         shortest_ns = nominal_ns;
     return shortest_ns < EVENT_PERIOD_MIN_NS ? EVENT_PERIOD_MIN_NS : shortest_ns;
+}
+
+static bool is_fast(const struct sampling_birth *birth)
+{
+    return birth->period_ns * FAST_FRACTION < birth->nominal_ns;
+}
+
+/* By how much more often than evenly the draws that are not fast are made. */
+static double slow_density(uint32_t fast_rarity)
+{
+    return (FAST_FRACTION - 1.0 / fast_rarity) / (FAST_FRACTION - 1.0);
+}
+
+/* The part of all draws that are below PART of the nominal period. */
+static double drawn_below(double part, uint32_t fast_rarity)
+{
+    const double fast = 1.0 / FAST_FRACTION;
+    return part < fast ? part / fast_rarity
+                       : fast / fast_rarity + (part - fast) * slow_density(fast_rarity);
 }
 
 /* LOW + a number drawn from [0, SPAN). The high half of the product keeps it even. */
@@ -108,9 +130,28 @@ uint64_t sampling_birth_random(uint64_t seed, uint64_t number, uint32_t one_in)
     return part << 60 | sampling_mix(~seed + number) >> 4;
 }
 
-struct sampling_birth sampling_birth_draw(uint64_t nominal_ns, uint64_t late_ns, uint64_t random)
+uint32_t sampling_later_birth_fast_rarity(uint64_t nominal_ns, uint64_t number)
 {
-    struct sampling_birth birth = {nominal_ns, shortest_draw_ns(nominal_ns, late_ns),
+    return number < FEW_BIRTHS || nominal_ns >= LATER_NOMINAL_MIN_NS ? 1 : FAST_RARITY;
+}
+
+/* RANDOM of an even draw, turned into that of one with rare fast draws. */
+static uint64_t with_rare_fast(uint64_t random, uint32_t fast_rarity)
+{
+    const double whole = 18446744073709551616.0, fast = 1.0 / FAST_FRACTION;
+    double below = (double)random / whole;
+    double part = below < fast / fast_rarity
+                      ? below * fast_rarity
+                      : fast + (below - fast / fast_rarity) / slow_density(fast_rarity);
+    return part < 1 ? (uint64_t)(part * whole) : UINT64_MAX;
+}
+
+struct sampling_birth sampling_birth_draw(uint64_t nominal_ns, uint32_t fast_rarity,
+                                          uint64_t late_ns, uint64_t random)
+{
+    if (fast_rarity > 1)
+        random = with_rare_fast(random, fast_rarity);
+    struct sampling_birth birth = {nominal_ns, fast_rarity, shortest_draw_ns(nominal_ns, late_ns),
                                    draw(1, nominal_ns, random)};
     if (birth.period_ns < birth.shortest_ns)
         birth.period_ns = birth.shortest_ns;
@@ -133,23 +174,22 @@ bool sampling_birth_is_first(uint64_t birth_ns, uint64_t count_ns, uint64_t late
     return count_ns < birth_ns + (birth_ns > 2 * late_ns ? birth_ns : 2 * late_ns);
 }
 
-static bool is_fast(const struct sampling_birth *birth)
-{
-    return birth->period_ns * FAST_FRACTION < birth->nominal_ns;
-}
-
 uint64_t sampling_birth_weight_ns(const struct sampling_birth *birth, uint64_t count_ns, bool first,
                                   uint64_t late_ns)
 {
     double nominal = (double)birth->nominal_ns;
     if (first && birth->period_ns <= birth->shortest_ns && count_ns < birth->nominal_ns)
-        return (uint64_t)(nominal * (double)count_ns / (double)birth->shortest_ns);
+        return (uint64_t)((double)count_ns /
+                          drawn_below((double)birth->shortest_ns / nominal, birth->fast_rarity));
+    if (first && is_fast(birth))
+        return birth->nominal_ns * birth->fast_rarity;
     if (first)
-        return birth->nominal_ns;
+        return (uint64_t)(nominal / slow_density(birth->fast_rarity));
     if (count_ns < birth->nominal_ns + late_ns || is_fast(birth))
         return 0;
     return (uint64_t)((double)birth->period_ns /
-                      expected_weight(birth->nominal_ns, count_ns - late_ns));
+                      expected_weight(birth->nominal_ns, count_ns - late_ns) /
+                      slow_density(birth->fast_rarity));
 }
 
 uint64_t sampling_birth_missed_ns(const struct sampling_birth *birth, uint64_t after_ns,

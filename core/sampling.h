@@ -17,7 +17,8 @@
  * below, which bounds the rate at which a young thread is interrupted. Interrupts are late
  * (lateness.h): the points that count begin that much after the shortest draw, and a thread that
  * ends meanwhile makes none. So a first point of the shortest draw speaks for all of the time up to
- * it, and weighs P t / Q; and what is said above of P and t holds that much later.
+ * it, and weighs P t / Q; and what is said above of P and t holds that much later. (Where draws are
+ * not even, each weighs as much less as it is made more often.)
  *
  * A thread that lives on is *settled* by the helper after a few ms: its event is replaced by one
  * whose period is drawn anew now and then within a quarter of P, which breaks any beat with the
@@ -49,6 +50,15 @@ uint64_t sampling_birth_nominal_ns(uint64_t nominal_ns, uint32_t one_in);
  * one is shorter, or four of those where they are shorter still.
  */
 uint64_t sampling_later_birth_nominal_ns(uint64_t nominal_ns);
+
+/*
+ * Draws below P/4 are a quarter of all, make two thirds of those interrupts, and only the first of
+ * each counts. So of later births they are made R times less often, and weigh R times as much; the
+ * others are made that much more often and weigh less. Where threads are few, a single such sample
+ * would bend the profile: the process's first births, by their NUMBER from 0, have R = 1. So have
+ * those of slow rates, where interrupts are few.
+ */
+uint32_t sampling_later_birth_fast_rarity(uint64_t nominal_ns, uint64_t number);
 
 /*
  * The weights of thinned births' samples stand for many threads, and so does what the sampling
@@ -89,16 +99,18 @@ uint64_t sampling_mix(uint64_t seed);
 /* How a thread's first event samples it. */
 struct sampling_birth {
     uint64_t nominal_ns;  /* P, its own */
+    uint32_t fast_rarity; /* R: draws below P/4 are made so many times less often; 1: evenly */
     uint64_t shortest_ns; /* that may be drawn */
     uint64_t period_ns;   /* Q, that was */
 };
 
 /*
- * Draws a birth's period, random in [Q_min, P]. Interrupts come LATE_NS late, and that is about
- * what they cost where they are very late: an event that fires as fast leaves its thread no time to
- * get on. So draws are no shorter than that.
+ * Draws a birth's period, random in [Q_min, P], FAST_RARITY times less often below P/4. Interrupts
+ * come LATE_NS late, and that is about what they cost where they are very late: an event that fires
+ * as fast leaves its thread no time to get on. So draws are no shorter than that.
  */
-struct sampling_birth sampling_birth_draw(uint64_t nominal_ns, uint64_t late_ns, uint64_t random);
+struct sampling_birth sampling_birth_draw(uint64_t nominal_ns, uint32_t fast_rarity,
+                                          uint64_t late_ns, uint64_t random);
 
 /* An event of period BIRTH_NS has made its first record at COUNT_NS of its thread's CPU time: is
  * that of its first point, or did that make none? Interrupts are LATE_NS late. */

@@ -97,6 +97,7 @@ static struct thread *entry_make(struct threads *threads, pid_t tid, uint64_t no
                               .seen_node = PROFILE_NONE,
                               .kernel_node = PROFILE_NONE,
                               .one_in = 1,
+                              .fast_rarity = 1,
                               .birth_nominal_ns = threads->plan.period_ns,
                               .seen_ns = now_ns};
     threads->live++;
@@ -137,6 +138,7 @@ struct thread *threads_admit(struct threads *threads, const struct birth *birth,
         thread->birth_nominal_ns = birth->period_ns;
     else if (birth->nominal_ns != 0)
         thread->birth_nominal_ns = birth->nominal_ns;
+    thread->fast_rarity = birth->fast_rarity > 1 ? birth->fast_rarity : 1;
     thread->shortest_ns = birth->shortest_ns;
     threads->timed += thread->by_timer;
     threads->own_ns += birth->own_ns;

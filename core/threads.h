@@ -44,6 +44,7 @@ struct thread {
     struct deep_stack deep;    /* what is known of its outer frames */
     uint32_t text;             /* index of its frame's text, UINT32_MAX: not made yet */
     uint64_t birth_nominal_ns; /* of its first event, see sampling.h */
+    uint32_t fast_rarity;      /* of its draws below a quarter of that */
     uint64_t shortest_ns;      /* that could be drawn for that */
     uint32_t label;            /* at its last sample, see labels.h */
     uint32_t label_entry;      /* LABEL_NO_ENTRY: none known */
@@ -142,8 +143,8 @@ static inline uint64_t thread_used_ns(const struct thread *thread)
 /* How its first event samples it. */
 static inline struct sampling_birth thread_birth(const struct thread *thread)
 {
-    return (struct sampling_birth){thread->birth_nominal_ns, thread->shortest_ns,
-                                   thread->period_ns};
+    return (struct sampling_birth){thread->birth_nominal_ns, thread->fast_rarity,
+                                   thread->shortest_ns, thread->period_ns};
 }
 
 /* What /proc calls the app; -1, which is nobody, where it is not the app's own /proc. */

@@ -51,7 +51,7 @@ TEST(points_of_births_without_a_record_are_the_kernels)
         put_sample(thread, 100, PERIOD_NS * 3 / 2 + 1000);
         collector_drain(&collector, UINT64_MAX);
         uint64_t late_ns = collector.lateness.ns; /* the sample is */
-        const struct sampling_birth birth = {PERIOD_NS, 0, PERIOD_NS / 2};
+        const struct sampling_birth birth = {PERIOD_NS, 1, 0, PERIOD_NS / 2};
         uint64_t second_ns = sampling_birth_weight_ns(&birth, PERIOD_NS + late_ns, false, late_ns);
         uint64_t both_ns = cases[i].kernel_frames ? 0 : PERIOD_NS + second_ns;
         uint64_t third_ns = PERIOD_NS; /* where kernel samples are made it is the first */

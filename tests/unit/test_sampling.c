@@ -17,12 +17,13 @@ struct life {
 
 /* Lives of LIFE_NS, split at SPLIT_NS, each sampled as the kernel would: at Q, 2Q, ..., a time up
  * to LATE_NS behind that. */
-static struct life live_late(uint64_t nominal, uint64_t life_ns, uint64_t split_ns,
-                             uint64_t late_ns)
+static struct life live_drawn(uint64_t nominal, uint32_t fast_rarity, uint64_t life_ns,
+                              uint64_t split_ns, uint64_t late_ns)
 {
     double total = 0, early = 0, samples = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {
-        struct sampling_birth birth = sampling_birth_draw(nominal, late_ns / 2, sampling_mix(i));
+        struct sampling_birth birth =
+            sampling_birth_draw(nominal, fast_rarity, late_ns / 2, sampling_mix(i));
         uint64_t period = birth.period_ns;
         uint64_t late = sampling_mix(~i) % (late_ns + 1);
         for (uint64_t t = period + late; t <= life_ns; t += period) {
@@ -34,6 +35,12 @@ static struct life live_late(uint64_t nominal, uint64_t life_ns, uint64_t split_
         }
     }
     return (struct life){total / DRAWS / (double)nominal, early / total, samples / DRAWS};
+}
+
+static struct life live_late(uint64_t nominal, uint64_t life_ns, uint64_t split_ns,
+                             uint64_t late_ns)
+{
+    return live_drawn(nominal, 1, life_ns, split_ns, late_ns);
 }
 
 static struct life live(uint64_t nominal, uint64_t life_ns, uint64_t split_ns)
@@ -114,12 +121,14 @@ struct shared_life {
 
 /* Lives that are the kernel's from FROM_NS to TO_NS, where interrupts, which are LATE_NS late,
  * leave no record. Points that pass meanwhile make no interrupt. */
-static struct shared_life live_in_kernel(uint64_t nominal, uint64_t life_ns, uint64_t from_ns,
+static struct shared_life live_in_kernel(uint32_t fast_rarity, uint64_t life_ns, uint64_t from_ns,
                                          uint64_t to_ns, uint64_t late_ns)
 {
+    const uint64_t nominal = NOMINAL;
     double user = 0, kernel = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {
-        struct sampling_birth birth = sampling_birth_draw(nominal, late_ns, sampling_mix(i));
+        struct sampling_birth birth =
+            sampling_birth_draw(nominal, fast_rarity, late_ns, sampling_mix(i));
         uint64_t period = birth.period_ns, last = 0, t;
         for (uint64_t point = period;; point = (t / period + 1) * period) {
             t = point + late_ns + sampling_mix(point ^ i) % (period / 16);
@@ -148,13 +157,14 @@ TEST(what_makes_no_record_has_its_sum_and_share)
     } cases[] = {{0.4, 0.1, 0.3, 0.01}, {1.45, 0.2, 1.2, 0.03}, {4, 0.5, 3.5, 0.08},
                  {4, 0, 1, 0.08},       {4, 1, 4, 0.08},        {9, 2, 4, 0.2},
                  {1.45, 0, 1.45, 0.03}, {4, 0, 4, 0.08},        {4, 4, 4, 0.08}};
-    for (unsigned i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
-        double life = cases[i / 2].life, from = cases[i / 2].from, to = cases[i / 2].to;
+    for (unsigned i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
+        double life = cases[i / 4].life, from = cases[i / 4].from, to = cases[i / 4].to;
+        uint32_t fast_rarity = i % 4 < 2 ? 1 : 4;
         uint64_t late_ns = i % 2 == 0 ? 0 : 46000;
         struct shared_life shared =
-            live_in_kernel(NOMINAL, (uint64_t)(NOMINAL * life), (uint64_t)(NOMINAL * from),
+            live_in_kernel(fast_rarity, (uint64_t)(NOMINAL * life), (uint64_t)(NOMINAL * from),
                            (uint64_t)(NOMINAL * to), late_ns);
-        double tolerance = cases[i / 2].tolerance + (late_ns == 0 ? 0 : 0.05);
+        double tolerance = cases[i / 4].tolerance + (late_ns == 0 ? 0 : 0.05);
         CHECK(near(shared.kernel, to - from, tolerance));
         CHECK(near(shared.user, life - (to - from), tolerance));
     }
@@ -165,7 +175,7 @@ TEST(what_makes_no_record_has_its_sum_and_share)
 TEST(late_points_without_a_record_are_periods)
 {
     const uint64_t late = SAMPLING_BIRTH_PERIODS * NOMINAL, fast = NOMINAL / 8;
-    const struct sampling_birth plain = {NOMINAL, 0, NOMINAL}, quick = {NOMINAL, 0, fast};
+    const struct sampling_birth plain = {NOMINAL, 1, 0, NOMINAL}, quick = {NOMINAL, 1, 0, fast};
     CHECK_U64(sampling_birth_missed_ns(&plain, late, late + 5 * NOMINAL, 0), 5 * NOMINAL);
     CHECK_U64(sampling_birth_missed_ns(&plain, late, late + NOMINAL - 1, 0), 0);
     CHECK_U64(sampling_birth_missed_ns(&quick, NOMINAL, late, 0), 0);
@@ -177,13 +187,13 @@ TEST(late_points_without_a_record_are_periods)
 TEST(births_are_sampled_at_a_bounded_rate)
 {
     for (uint64_t i = 0; i < 100000; i++) {
-        uint64_t period = sampling_birth_draw(NOMINAL, 0, sampling_mix(i)).period_ns;
+        uint64_t period = sampling_birth_draw(NOMINAL, 1, 0, sampling_mix(i)).period_ns;
         CHECK(period >= 31250 && period <= NOMINAL);
     }
     CHECK(live(NOMINAL, NOMINAL, NOMINAL).samples < 6);
-    CHECK_U64(sampling_birth_draw(100000, 0, 0).period_ns, 10000);
-    CHECK_U64(sampling_birth_draw(NOMINAL, 46000, 0).period_ns, 46000);
-    CHECK_U64(sampling_birth_draw(100000, 146000, 0).period_ns, 100000);
+    CHECK_U64(sampling_birth_draw(100000, 1, 0, 0).period_ns, 10000);
+    CHECK_U64(sampling_birth_draw(NOMINAL, 1, 46000, 0).period_ns, 46000);
+    CHECK_U64(sampling_birth_draw(100000, 1, 146000, 0).period_ns, 100000);
 }
 
 /* The same over births of which one in ONE_IN is sampled. */
@@ -196,7 +206,7 @@ static struct life live_thinned(uint64_t nominal, uint32_t one_in, uint64_t life
         if (!sampling_birth_is_chosen(SEED, i, one_in))
             continue;
         struct sampling_birth birth =
-            sampling_birth_draw(own, 0, sampling_birth_random(SEED, i, one_in));
+            sampling_birth_draw(own, 1, 0, sampling_birth_random(SEED, i, one_in));
         uint64_t period = birth.period_ns;
         for (uint64_t t = period; t <= life_ns; t += period) {
             double weight = one_in * (double)sampling_birth_weight_ns(&birth, t, t == period, 0);
@@ -234,11 +244,13 @@ TEST(one_in_none_is_every_one)
 
 /* By how much more often than the nominal period says LIFE_NS is interrupted after a later birth.
  */
-static double later_interrupts(uint64_t nominal, uint64_t life_ns)
+static double later_interrupts(uint64_t nominal, uint32_t fast_rarity, uint64_t life_ns)
 {
     uint64_t own = sampling_later_birth_nominal_ns(nominal), count = 0;
     for (uint64_t i = 0; i < DRAWS; i++)
-        count += life_ns / sampling_birth_draw(own, 0, sampling_birth_random(SEED, i, 1)).period_ns;
+        count +=
+            life_ns /
+            sampling_birth_draw(own, fast_rarity, 0, sampling_birth_random(SEED, i, 1)).period_ns;
     return (double)count / DRAWS * (double)nominal / (double)life_ns;
 }
 
@@ -247,8 +259,13 @@ TEST(later_births_are_not_sampled_much_faster_than_asked)
     CHECK_U64(sampling_later_birth_nominal_ns(10 * NOMINAL), 10 * NOMINAL);
     CHECK_U64(sampling_later_birth_nominal_ns(NOMINAL), 2000000);
     CHECK_U64(sampling_later_birth_nominal_ns(100000), 400000);
-    CHECK(later_interrupts(NOMINAL, 5 * NOMINAL) < 2.7);
-    CHECK(later_interrupts(100000, 5 * NOMINAL) < 1.2);
+    CHECK(later_interrupts(NOMINAL, 1, 5 * NOMINAL) < 2.7);
+    CHECK(later_interrupts(100000, 1, 5 * NOMINAL) < 1.2);
+    CHECK(later_interrupts(NOMINAL, 4, 5 * NOMINAL) < 1.6);
+    CHECK_U64(sampling_later_birth_fast_rarity(NOMINAL, 0), 1);
+    CHECK_U64(sampling_later_birth_fast_rarity(NOMINAL, 31), 1);
+    CHECK_U64(sampling_later_birth_fast_rarity(NOMINAL, 32), 4);
+    CHECK_U64(sampling_later_birth_fast_rarity(2 * NOMINAL, 32), 1);
 }
 
 TEST(later_births_have_their_sum_and_shares)
@@ -257,6 +274,29 @@ TEST(later_births_have_their_sum_and_shares)
     struct life life = live(own, NOMINAL * 5 / 2, NOMINAL / 2);
     CHECK(near(life.total * (double)own / (double)NOMINAL, 2.5, 0.05));
     CHECK(near(life.first_part, 0.2, 0.01));
+}
+
+/* Lives of less than the fast draws, of these and others, of several periods; late ones. */
+TEST(rare_fast_draws_have_their_sum_and_shares)
+{
+    static const struct {
+        double life, split, tolerance;
+    } cases[] = {{0.04, 0.02, 0.004}, {0.2, 0.1, 0.012}, {0.6, 0.3, 0.012},
+                 {1.45, 0.4, 0.03},   {7, 2.1, 0.14},    {16, 8, 0.4}};
+    for (unsigned i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        double life = cases[i / 2].life, split = cases[i / 2].split;
+        uint64_t late_ns = i % 2 == 0 ? 0 : 20000;
+        struct life seen = live_drawn(2 * MS_NS, 4, (uint64_t)(2 * MS_NS * life),
+                                      (uint64_t)(2 * MS_NS * split), late_ns);
+        CHECK(near(seen.total, life, cases[i / 2].tolerance));
+        if (late_ns == 0 || split > 0.04) /* else most of the first part is too late */
+            CHECK(near(seen.first_part, split / life, 0.025));
+    }
+    /* Where the shortest draw is not fast. */
+    struct life rare = live_drawn(80000, 4, 60000, 45000, 50000);
+    struct life even = live_drawn(80000, 1, 60000, 45000, 50000);
+    CHECK(near(rare.total, even.total, 0.01));
+    CHECK(near(rare.first_part, even.first_part, 0.01));
 }
 
 TEST(of_each_n_births_one_is_chosen_and_none_is_favoured)
@@ -299,7 +339,7 @@ TEST(sums_of_few_short_threads_vary_little)
         double total = 0;
         for (uint64_t i = 0; i < 100; i++) {
             uint64_t random = sampling_birth_random(sampling_mix(seed), i, 1);
-            struct sampling_birth birth = sampling_birth_draw(NOMINAL, 0, random);
+            struct sampling_birth birth = sampling_birth_draw(NOMINAL, 1, 0, random);
             if (birth.period_ns <= NOMINAL / 3)
                 total += (double)sampling_birth_weight_ns(&birth, birth.period_ns, true, 0);
         }
