@@ -75,6 +75,10 @@ def test_wrapper_of_pthread_create(case):
     if where == "before":
         near(profile.share("in_wrapper"), 0.25, 0.03, "in_wrapper")
         near(profile.share("sixty"), 0.45, 0.03, "sixty")
+    else:
+        # It is not passed over, and what it took is where the thread is next seen.
+        measured(profile.total() > 4 * 190000, f"{profile.total()} us of 4 * 200000")
+        measured(profile.share("[thread start]") < 0.02, f"{profile.heaviest()}")
     by_thread = Counter()  # by number: a first sample, with what had passed, may come before the name
     for stack, count in profile.stacks.items():
         by_thread[stack[0].rsplit("/", 1)[1]] += count

@@ -46,6 +46,13 @@ def test_kind(kind):
     expect(not profile.ours(), f"frames of ours: {profile.ours()}")
 
 
+@test(each=["pthread", "c11"])
+def test_short_threads_of_a_kind(kind):
+    """They come by themselves: each is gone before a scan could find it."""
+    profile = both(program("kinds"), kind, 200, options={"UNIT": "us"}).profile
+    near_ms(profile.share("in_thread") * profile.total() / 1000, 400, 100, "in the threads")
+
+
 @test
 def test_std_thread():
     profile = both(program("stdthread.cc")).profile

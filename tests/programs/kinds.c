@@ -1,6 +1,7 @@
 /*
  * A thread that computes for 400 ms in in_thread(), made the way argv[1] says: c11 (thrd_create),
- * glib (g_thread_new of a glib opened at run time), timer (SIGEV_THREAD), pthread.
+ * glib (g_thread_new of a glib opened at run time), timer (SIGEV_THREAD), pthread. With argv[2], of
+ * pthread or c11: so many threads one after the other, that share the 400 ms.
  * Build: -pthread -ldl -lrt
  */
 #include "burn.h"
@@ -14,10 +15,11 @@
 BURNER(in_thread)
 
 static sem_t finished;
+static long life_us = 400000;
 
 static void *body(void *unused)
 {
-    in_thread(400000);
+    in_thread(life_us);
     sem_post(&finished);
     return unused;
 }
@@ -67,12 +69,39 @@ static int start_pthread(void)
     return pthread_create(&thread, NULL, body, NULL);
 }
 
+static int pthread_joined(void)
+{
+    pthread_t thread;
+
+    return pthread_create(&thread, NULL, body, NULL) || pthread_join(thread, NULL);
+}
+
+static int c11_joined(void)
+{
+    thrd_t thread;
+
+    return thrd_create(&thread, c11_body, NULL) != thrd_success ||
+           thrd_join(thread, NULL) != thrd_success;
+}
+
+static int many(const char *kind, long count)
+{
+    life_us /= count;
+    for (long i = 0; i < count; i++)
+        if (!strcmp(kind, "c11") ? c11_joined() : pthread_joined())
+            return 1;
+    puts("joined");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "pthread";
     int failed;
 
     sem_init(&finished, 0, 0);
+    if (argc > 2)
+        return many(kind, argument(argc, argv, 2, 1));
     failed = !strcmp(kind, "c11")     ? start_c11()
              : !strcmp(kind, "glib")  ? start_glib()
              : !strcmp(kind, "timer") ? start_timer()

@@ -121,6 +121,7 @@ int main(void)
 {
     pthread_t thread;
 
+    printf("errno %d at the start\n", errno);
     errno = 0;
     work(100000);
     printf("errno %d, single-threaded %d\n", errno, __libc_single_threaded);
