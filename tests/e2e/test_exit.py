@@ -106,6 +106,13 @@ def test_brief_program_leaves_nothing():
 
 
 @test
+def test_less_than_a_period_leaves_nothing():
+    """Even where its first sample has come before that."""
+    left = sum(len(run(program("work"), 80000, options={"RATE": 5}).profiles) for _ in range(12))
+    measured(left == 0, f"{left} of 12 runs of 80 ms leave a file, at 200 ms a period")
+
+
+@test
 def test_thirty_milliseconds_are_thirty_samples():
     totals = [run(program("work"), 30000, options={"RATE": 1000}).profile.total()
               for _ in range(10)]

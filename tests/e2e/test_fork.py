@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """fork, vfork, exec, spawn, daemons: every process has its own whole profile."""
 
+import contextlib
 import os
 import re
 import signal
@@ -157,9 +158,11 @@ def test_exec_out_of_a_thread_of_many():
         near_ms(first[0].share(function) * first[0].total(), wanted, 30, function)
 
 
-@test(each=["yes", "no"])
-def test_exec_among_burning_threads(kernel_frames):
-    """What the summary compares with is the clock of that moment, though the helper has not looked for long."""
+@test(each=[("yes", "yes", False), ("no", "no", False), ("late", "no", True)])
+def test_exec_among_burning_threads(case):
+    """What the summary compares with is the clock of that moment, though the helper has not looked for long; and
+    looks when the next program has burnt as well, or ended."""
+    _, kernel_frames, late = case
     directory = private_directory()
 
     def stop_over_the_exec(pid):
@@ -170,7 +173,10 @@ def test_exec_among_burning_threads(kernel_frames):
         except ProcessLookupError:
             raise Off("the exec was over before this test came to run") from None
         wait_until(lambda: b"again" in Path(f"/proc/{pid}/cmdline").read_bytes() or state(pid) == "Z", 20, "no exec")
-        os.kill(helper, signal.SIGCONT)
+        if late:
+            wait_until(lambda: state(pid) in ("Z", ""), 20, "the next program does not end")
+        with contextlib.suppress(ProcessLookupError):  # the program's end sets it going, too
+            os.kill(helper, signal.SIGCONT)
 
     result = run(program("execthreads"), 2, 300, 120, directory=directory, while_running=stop_over_the_exec,
                  options={"UNIT": "us", "SUMMARY": "yes", "KERNEL": kernel_frames})

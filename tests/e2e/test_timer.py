@@ -181,6 +181,8 @@ def test_exec():
     """Each program has a file of its own, written when it is left, not at the process's end."""
     result = both(program("execself"), 4, options={**TIMER, "UNIT": "us"})
     expect(len(result.profiles) >= 4, f"{result.files()}")
+    # Half of it behind an exec that fails.
+    near(sum(p.share("in_image") * p.total() for p in result.profiles) / 1000, 200, 40, "ms in all images")
 
     def wait_and_kill(pid):
         wait_until(lambda: comm(pid) == "sleep" and all(state(helper) in ("Z", "") for helper in helpers(pid)), 20,

@@ -224,7 +224,7 @@ TEST(a_forked_child_closes_the_copies_of_events_alone)
     younger->own_id = event.id + 1;
     own->own_id = foreign->own_id = event.id;
     foreign->own_fd = open("/dev/null", O_RDONLY);
-    session_close_births(session);
+    session_abandon(session, (struct quiet_fork){0});
     CHECK(fcntl(own->own_fd, F_GETFD) == -1 && errno == EBADF);
     CHECK(fcntl(foreign->own_fd, F_GETFD) != -1);
     close(foreign->own_fd);

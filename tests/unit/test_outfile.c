@@ -447,6 +447,25 @@ TEST(descriptors_are_special_and_files_are_not)
     directory_remove();
 }
 
+static int error_at_the_close(void)
+{
+    if (refuse(SYS_close, ENOSPC) != 0)
+        return 77;
+    outfile_init(&out, directory_fd, "a");
+    return file_write("x") == -ENOSPC && directory_entries() == 0 ? 0 : 1;
+}
+
+/* As of a network file system, which may tell only then that there was no room. */
+TEST(what_a_close_tells_is_an_error)
+{
+    directory_make();
+    int result = in_child(error_at_the_close);
+    directory_remove();
+    if (result == 77)
+        SKIP("no seccomp filter");
+    CHECK_I64(result, 0);
+}
+
 TEST(a_refused_name_leaves_nothing)
 {
     directory_make();

@@ -87,6 +87,21 @@ TEST(a_hushed_session_is_nobodys)
     CHECK(!session_is_mine(&session));
 }
 
+/* A turn of one that was killed at work has no end. */
+TEST(a_fork_asks_no_dead_helper)
+{
+    session_make();
+    session.quiet.turn = 1;
+    struct quiet_fork fork = session_quiet(&session);
+    CHECK(!fork.is_counted && !fork.waited_enough);
+    CHECK_U64(session.quiet.forking[0] + session.quiet.forking[1], 0);
+    session_resume(&session, fork);
+    session.helper.tid = 1; /* one that lives, and takes its time */
+    fork = session_quiet(&session);
+    CHECK(fork.is_counted && fork.waited_enough);
+    session_resume(&session, fork);
+}
+
 /* The copy of libunwind may have a lock that nobody gives back. */
 TEST(a_copy_that_is_not_sure_goes_without_libunwind)
 {
