@@ -34,6 +34,7 @@ def test_stripped_library_with_one_export():
     user = program("useexport", f"-L{directory} -loneexport", name="useexport")
     profile = both(user, 1100, env={"LD_LIBRARY_PATH": str(directory)}).profile
     starts = addresses(full)
+    expect(starts["hidden_fifty"] < starts["exported"] < starts["hidden_thirty"], f"{starts}")
     hidden = {function: f"liboneexport.so+0x{starts[function]:x}" for function in ("hidden_fifty", "hidden_thirty")}
     for function, share in (("hidden_fifty", 0.5), ("hidden_thirty", 0.3)):
         near(profile.share(hidden[function]), share, 0.03, f"{function}, {hidden[function]}")

@@ -1,11 +1,13 @@
 /*
- * A library with one exported function, which calls two hidden ones: 20/50/30 of argv ms. To be
- * stripped, so that the hidden ones have no name.
+ * A library with one exported function, which calls two hidden ones, before and behind it:
+ * 20/50/30 of argv ms. To be stripped, so that the hidden ones have no name.
  */
 #include "burn.h"
 
-__attribute__((visibility("hidden"))) BURNER(hidden_fifty) __attribute__((visibility("hidden")))
-BURNER(hidden_thirty)
+/* Compilers order functions as they like, within a section. */
+__attribute__((visibility("hidden"), section(".text.behind"))) void hidden_thirty(long us);
+
+__attribute__((visibility("hidden"))) BURNER(hidden_fifty)
 
     OWN_FRAME void exported(long ms);
 OWN_FRAME void exported(long ms)
@@ -17,3 +19,5 @@ OWN_FRAME void exported(long ms)
     }
     NOT_LAST();
 }
+
+BURNER(hidden_thirty)
