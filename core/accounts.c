@@ -5,10 +5,6 @@
 #include "sys.h"
 #include "thread_clock.h"
 
-/* A thread of this many periods is long enough for its weights to be balanced at its end: with
- * fewer, what is random about them is needed to be right on the average. */
-#define BALANCED_PERIODS 3u
-
 /* So many of a thinned birth's own periods stand for those of others. */
 #define SHARED_PERIODS 8u
 
@@ -207,8 +203,8 @@ static void account_unsettled(struct accounts *accounts, struct thread *thread)
 static void close_one(struct accounts *accounts, struct thread *thread)
 {
     struct collector *collector = accounts->collector;
-    uint64_t shortest_ns =
-        (thread->one_in > 1 ? SHARED_PERIODS : BALANCED_PERIODS) * thread->birth_nominal_ns;
+    uint64_t shortest_ns = (thread->one_in > 1 ? SHARED_PERIODS : ACCOUNTS_BALANCED_PERIODS) *
+                           thread->birth_nominal_ns;
     accounts_bring_up(accounts, thread, true);
     if (thread->passed_over && !thread->settled && !thread->unbalanced)
         collector->unplaced_ns += own_part_ns(thread, thread->end_cpu_ns);

@@ -14,6 +14,10 @@
 #include "first_clock.h"
 #include "thread_ends.h"
 
+/* A thread of this many periods of its birth's is long enough for its weights to be balanced at its
+ * end: with fewer, what is random about them is needed to be right on the average. */
+#define ACCOUNTS_BALANCED_PERIODS 3u
+
 struct accounts {
     struct collector *collector;
     struct first_clock *first_clock;

@@ -17,8 +17,7 @@
 #define SCAN_GRACE_NS 1000000000u
 
 /* A thread that lives this long is worth an event of the helper's, once it has used this part of a
- * nominal period (in quarters), its birth's if that is longer: by then it has been sampled,
- * whatever its first period is. */
+ * nominal period (in quarters): by then it has been sampled, whatever its first period is. */
 #define SETTLE_AGE_NS   2000000u
 #define SETTLE_QUARTERS 5u
 
@@ -186,12 +185,26 @@ static bool is_unknown(const struct housekeeping *house, struct thread *thread, 
     return !mailbox_has_birth_of(house->mailbox, thread->tid);
 }
 
+/*
+ * What a thread has to use before it is settled. Births with a longer period than the nominal one
+ * wait until their books would be balanced without: a fast draw's interrupts make its thread's life
+ * longer, so more of these would be settled, and be balanced, than of the others of lives as short.
+ * Unless the first event's copies don't do.
+ */
+static uint64_t settling_ns(const struct collector *collector, const struct thread *thread)
+{
+    uint64_t period_ns = collector->threads.plan.period_ns;
+    if (thread->birth_nominal_ns <= period_ns)
+        return period_ns * SETTLE_QUARTERS / 4;
+    return thread->wants_more_stack ? thread->birth_nominal_ns * SETTLE_QUARTERS / 4
+                                    : thread->birth_nominal_ns * ACCOUNTS_BALANCED_PERIODS;
+}
+
 /* Would an event of the helper's suit THREAD better than what it has? */
 static bool wants_event(const struct housekeeping *house, struct thread *thread, uint64_t now_ns)
 {
     const struct collector *collector = house->collector;
-    bool is_cut = thread->settled && thread->wants_more_stack && !thread->refused &&
-                  thread->growths < GROWTHS_SOON;
+    bool is_cut = thread->wants_more_stack && !thread->refused && thread->growths < GROWTHS_SOON;
     if ((now_ns < thread->retry_ns && !is_cut) || !thread_is_misfit(&collector->threads, thread))
         return false;
     if (thread->settled)
@@ -201,11 +214,8 @@ static bool wants_event(const struct housekeeping *house, struct thread *thread,
     bool is_seen = thread->sampled || thread->passed_over || collector->kernel.is_unseen;
     if (now_ns - thread->seen_ns < SETTLE_AGE_NS || !is_seen)
         return false;
-    uint64_t period_ns = collector->threads.plan.period_ns;
-    if (period_ns < thread->birth_nominal_ns)
-        period_ns = thread->birth_nominal_ns;
-    uint64_t aim_ns = thread->birth_cpu_ns + period_ns * SETTLE_QUARTERS / 4;
-    return has_used(collector, thread, aim_ns, now_ns);
+    return has_used(collector, thread, thread->birth_cpu_ns + settling_ns(collector, thread),
+                    now_ns);
 }
 
 /* Gives back what THREAD, which has ended, had among the labels. The next of its number, which

@@ -56,6 +56,35 @@ TEST(a_birth_of_a_longer_period_is_settled_later)
     end_all();
 }
 
+/* Nor before the books of its life would be balanced, unless its stacks are cut. */
+TEST(a_birth_of_a_longer_period_is_settled_when_its_life_speaks_for_itself)
+{
+    for (unsigned cut = 0; cut < 2; cut++) {
+        struct worker worker;
+        prepare();
+        worker_start(&worker);
+        post((struct birth){
+            .tid = worker.tid, .event.fd = -1, .nominal_ns = 20 * PERIOD_NS, .passed_over = true});
+        struct thread *thread = threads_find(&collector.threads, worker.tid);
+        REQUIRE(thread != NULL);
+        worker_go(&worker);
+        worker_wait(&worker); /* it has used 50 periods, and not 60 */
+        housekeeping_do(&house, &mailbox);
+        CHECK(!thread->settled || thread_read_cpu_ns(getpid(), worker.tid) > 60 * PERIOD_NS);
+        thread->wants_more_stack = cut != 0;
+        housekeeping_do(&house, &mailbox);
+        CHECK(thread->settled == (cut != 0) ||
+              thread_read_cpu_ns(getpid(), worker.tid) > 60 * PERIOD_NS);
+        worker_go(&worker);
+        worker_wait(&worker);
+        thread->retry_ns = 0;
+        housekeeping_do(&house, &mailbox);
+        CHECK(thread->settled);
+        worker_end(&worker);
+        end_all();
+    }
+}
+
 TEST(a_thread_that_was_passed_over_and_ends_is_not_uncovered)
 {
     prepare();
